@@ -38,8 +38,30 @@ type Report struct {
 	Variants []Variant `json:"variants,omitempty"`
 	// Numbers are the figures a dashboard or bench would pick, by stable name.
 	Numbers map[string]float64 `json:"numbers"`
+	// Sites are the places of the lab, in drawing order; the site diagram and
+	// the grouping of rows follow it. Sites seen only in Paths are appended.
+	Sites []Site `json:"sites,omitempty"`
 	// Environment: versions, kernel, delay method, timers found.
 	Environment map[string]string `json:"environment,omitempty"`
+}
+
+// Site is a place of the lab with its links to all others.
+type Site struct {
+	Name string `json:"name"`
+	// Witness is true for a site that votes but carries no workload.
+	Witness bool `json:"witness,omitempty"`
+	// Members are the names of the etcd members that stand in the site. They
+	// tie the "from" and "to" of leader events to a place in the diagram; a
+	// member called like its site needs no entry.
+	Members []string `json:"members,omitempty"`
+}
+
+// Link is a connection between two sites; with OneWay only packets from From
+// to To are meant.
+type Link struct {
+	From   string `json:"from"`
+	To     string `json:"to"`
+	OneWay bool   `json:"one_way,omitempty"`
 }
 
 // Variant is the scenario run from another starting position.
@@ -95,6 +117,10 @@ type Fault struct {
 	ToMS   float64 `json:"to_ms"`
 	// Verified says that the measured reachability matrix equalled the declared one.
 	Verified bool `json:"verified"`
+	// Links and Sites are what the fault struck, for the site diagram: links
+	// cut or degraded, sites whose processes were killed or paused.
+	Links []Link   `json:"links,omitempty"`
+	Sites []string `json:"sites,omitempty"`
 }
 
 // Event is something the cluster did: a leader change, a member without
@@ -105,7 +131,9 @@ type Event struct {
 	Kind    string            `json:"kind"`   // leader-changed, no-leader, move, move-refused, …
 	Cluster string            `json:"cluster,omitempty"`
 	Message string            `json:"message"`
-	Keys    map[string]string `json:"keys,omitempty"`
+	// Keys are the facts behind Message. Of leader-changed and move: "from"
+	// and "to", member names (either may be empty); of no-leader: "member".
+	Keys map[string]string `json:"keys,omitempty"`
 }
 
 // Outage brackets a failure seen through samples: the path was down for at
