@@ -1,0 +1,231 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Case is one variant of a scenario with every default filled in: all that
+// the engine needs to run it and the judge to judge it.
+type Case struct {
+	Scenario string            `yaml:"scenario"`
+	Title    string            `yaml:"title"`
+	Variant  string            `yaml:"variant"`
+	About    string            `yaml:"about,omitempty"`
+	Lab      Lab               `yaml:"lab"`
+	Clusters []Cluster         `yaml:"clusters"`
+	Leaders  map[string]string `yaml:"leaders"`
+	Agents   string            `yaml:"agents"`
+	Phases   Phases            `yaml:"phases"`
+	Faults   []Step            `yaml:"faults"`
+	Paths    []Path            `yaml:"paths"`
+	Expect   []Expectation     `yaml:"expect"`
+	Moves    Moves             `yaml:"moves"`
+	Compare  *Compare          `yaml:"compare,omitempty"`
+}
+
+// Path is one client path. Name is unique within a case.
+type Path struct {
+	Name string `yaml:"name"`
+	// Site is where the client stands, Cluster and Target the member asked.
+	Site     string        `yaml:"site"`
+	Cluster  string        `yaml:"cluster"`
+	Target   string        `yaml:"target"`
+	Kind     string        `yaml:"kind"`
+	Mode     string        `yaml:"mode"`
+	Interval time.Duration `yaml:"interval"`
+	Timeout  time.Duration `yaml:"timeout"`
+}
+
+// Defaults of a path. 100 ms resolves the 1 s bars of the product's promises
+// to a tenth; 2 s outlives etcd's 500 ms read retry and a 1–2 s election.
+const (
+	DefaultInterval = 100 * time.Millisecond
+	DefaultTimeout  = 2 * time.Second
+)
+
+// Default durations: long enough for the slowest window (6 s) to be seen
+// three times over, short enough that a person waits for it.
+var defaultPhases = Phases{Baseline: 5 * time.Second, Hold: 20 * time.Second, Settle: 8 * time.Second}
+
+// etcd's own defaults (embed.NewConfig).
+const (
+	defaultHeartbeat = 100 * time.Millisecond
+	defaultElection  = time.Second
+)
+
+// Case resolves the variant called name.
+func (s *Scenario) Case(name string) (*Case, error) {
+	i := slices.IndexFunc(s.Variants, func(v Variant) bool { return v.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("variant %q: scenario %s has no such variant; choose one of %s", name, s.Name, strings.Join(s.VariantNames(), ", "))
+	}
+	v := s.Variants[i]
+	c := &Case{
+		Scenario: s.Name, Variant: v.Name, About: strings.TrimSpace(s.About),
+		Title:    cmp.Or(v.Title, s.Title),
+		Lab:      s.Lab,
+		Clusters: fillClusters(either(v.Clusters, s.Clusters)),
+		Leaders:  v.Leaders,
+		Agents:   cmp.Or(s.Agents, "leader"),
+		Phases:   fillPhases(v.Phases, s.Phases),
+		Faults:   either(v.Faults, s.Faults),
+		Expect:   either(v.Expect, s.Expect),
+		Moves:    s.Moves,
+		Compare:  cmp.Or(v.Compare, s.Compare),
+	}
+	if v.Moves != nil {
+		c.Moves = *v.Moves
+	}
+	c.Lab.Preset = cmp.Or(c.Lab.Preset, "lan")
+	if len(c.Lab.Sites) == 0 {
+		c.Lab.Sites = defaultSites()
+	}
+	c.Paths = c.expand(s.Paths)
+	return c, nil
+}
+
+// VariantNames lists the variants in order; the first is the main one.
+func (s *Scenario) VariantNames() []string {
+	names := make([]string, len(s.Variants))
+	for i, v := range s.Variants {
+		names[i] = v.Name
+	}
+	return names
+}
+
+// SiteNames lists the sites in order.
+func (c *Case) SiteNames() []string {
+	names := make([]string, len(c.Lab.Sites))
+	for i, s := range c.Lab.Sites {
+		names[i] = s.Name
+	}
+	return names
+}
+
+// ClusterNames lists the clusters in order.
+func (c *Case) ClusterNames() []string {
+	names := make([]string, len(c.Clusters))
+	for i, s := range c.Clusters {
+		names[i] = s.Name
+	}
+	return names
+}
+
+// PathsOf lists the paths whose client stands in site.
+func (c *Case) PathsOf(site string) []Path {
+	var paths []Path
+	for _, p := range c.Paths {
+		if p.Site == site {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
+// ExpectationOf returns the expectation that judges p; role info when none does.
+func (c *Case) ExpectationOf(p Path) Expectation {
+	for _, e := range c.Expect {
+		if e.matches(p) {
+			return e
+		}
+	}
+	return Expectation{Role: RoleInfo}
+}
+
+func (e Expectation) matches(p Path) bool {
+	return has(e.Sites, p.Site) && has(e.Clusters, p.Cluster) && has(e.Kinds, p.Kind) && has(e.Modes, p.Mode)
+}
+
+// has says whether list names v; an empty list names everything.
+func has(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
+
+func (c *Case) expand(sets []Paths) []Path {
+	if len(sets) == 0 {
+		sets = []Paths{{}}
+	}
+	var out []Path
+	seen := map[string]bool{}
+	for _, set := range sets {
+		for _, p := range c.product(set) {
+			if !seen[p.Name] {
+				seen[p.Name] = true
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+func (c *Case) product(set Paths) []Path {
+	var out []Path
+	for _, site := range either(set.Sites, c.SiteNames()) {
+		for _, cluster := range either(set.Clusters, c.ClusterNames()) {
+			for _, target := range either(set.Targets, []string{"own"}) {
+				for _, kind := range either(set.Kinds, allKinds) {
+					for _, mode := range modesOf(kind, set.Modes) {
+						out = append(out, newPath(set, site, cluster, target, kind, mode))
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func newPath(set Paths, site, cluster, target, kind, mode string) Path {
+	shown := cluster + "@" + target
+	if target == "own" || target == site {
+		target, shown = site, cluster
+	}
+	return Path{
+		Name: strings.Join([]string{site, shown, kind, mode}, "/"),
+		Site: site, Cluster: cluster, Target: target, Kind: kind, Mode: mode,
+		Interval: cmp.Or(set.Interval, DefaultInterval),
+		Timeout:  cmp.Or(set.Timeout, DefaultTimeout),
+	}
+}
+
+func modesOf(kind string, modes []string) []string {
+	if kind == "watch" {
+		return []string{"stream"}
+	}
+	return either(modes, []string{"new", "reused"})
+}
+
+func either[T any](a, b []T) []T {
+	if len(a) > 0 {
+		return a
+	}
+	return b
+}
+
+func fillPhases(v, s Phases) Phases {
+	return Phases{
+		Baseline: cmp.Or(v.Baseline, s.Baseline, defaultPhases.Baseline),
+		Hold:     cmp.Or(v.Hold, s.Hold, defaultPhases.Hold),
+		Settle:   cmp.Or(v.Settle, s.Settle, defaultPhases.Settle),
+	}
+}
+
+func fillClusters(in []Cluster) []Cluster {
+	if len(in) == 0 {
+		in = []Cluster{{Name: "main"}}
+	}
+	out := slices.Clone(in)
+	for i := range out {
+		out[i].ClientPort = cmp.Or(out[i].ClientPort, 2379+100*i)
+		out[i].PeerPort = cmp.Or(out[i].PeerPort, 2380+100*i)
+		out[i].Heartbeat = cmp.Or(out[i].Heartbeat, defaultHeartbeat)
+		out[i].Election = cmp.Or(out[i].Election, defaultElection)
+	}
+	return out
+}
+
+// defaultSites are the three of every lab preset: two that work and a witness.
+func defaultSites() []Site {
+	return []Site{{Name: "a", Zone: "a"}, {Name: "b", Zone: "b"}, {Name: "c", Zone: "c", Witness: true}}
+}

@@ -1,0 +1,181 @@
+package scenario
+
+import (
+	"time"
+)
+
+// Version is the schema version of a scenario file.
+const Version = 1
+
+// Scenario is a drill as written in YAML.
+type Scenario struct {
+	Version int    `yaml:"version"`
+	Name    string `yaml:"name"`
+	Title   string `yaml:"title"`
+	// About says what is shown and why it matters, for `drill plan`.
+	About string `yaml:"about,omitempty"`
+	Lab   Lab    `yaml:"lab,omitempty"`
+	// Clusters are the etcd clusters of the lab, one member per site each.
+	Clusters []Cluster `yaml:"clusters,omitempty"`
+	// Agents names the agents of the `with` runs; "leader" or "none".
+	Agents string  `yaml:"agents,omitempty"`
+	Phases Phases  `yaml:"phases,omitempty"`
+	Faults []Step  `yaml:"faults"`
+	Paths  []Paths `yaml:"paths,omitempty"`
+	// Expect is matched top down; the first that fits a path judges it, and a
+	// path that fits none is shown without being judged.
+	Expect  []Expectation `yaml:"expect"`
+	Moves   Moves         `yaml:"moves,omitempty"`
+	Compare *Compare      `yaml:"compare,omitempty"`
+	// Variants are starting positions. The first is the main one.
+	Variants []Variant `yaml:"variants"`
+}
+
+// Lab is the network. Preset names a ready one (lan, rtt, one-way); Sites and
+// Links replace its parts when given.
+type Lab struct {
+	Preset string `yaml:"preset,omitempty"`
+	Sites  []Site `yaml:"sites,omitempty"`
+	Links  []Link `yaml:"links,omitempty"`
+}
+
+// Site is a place with a power feed and one node.
+type Site struct {
+	Name string `yaml:"name"`
+	Zone string `yaml:"zone,omitempty"`
+	// Witness marks a site that votes and carries no workload.
+	Witness bool `yaml:"witness,omitempty"`
+}
+
+// Link joins two sites; Delay is one way.
+type Link struct {
+	A      string        `yaml:"a"`
+	B      string        `yaml:"b"`
+	Delay  time.Duration `yaml:"delay,omitempty"`
+	Jitter time.Duration `yaml:"jitter,omitempty"`
+	// Mbit is the rate in Mbit/s, 0 unlimited; Loss is a share from 0 to 1.
+	Mbit uint64  `yaml:"mbit,omitempty"`
+	Loss float64 `yaml:"loss,omitempty"`
+}
+
+// Cluster is one etcd cluster with a member in every site.
+type Cluster struct {
+	Name       string `yaml:"name"`
+	ClientPort int    `yaml:"clientPort,omitempty"`
+	PeerPort   int    `yaml:"peerPort,omitempty"`
+	// Heartbeat and Election default to etcd's own 100 ms and 1 s.
+	Heartbeat time.Duration `yaml:"heartbeat,omitempty"`
+	Election  time.Duration `yaml:"election,omitempty"`
+}
+
+// Phases are the durations of a run. Baseline must be clean before anything
+// is broken, Hold keeps the fault in force, Settle watches after the heal.
+type Phases struct {
+	Baseline time.Duration `yaml:"baseline,omitempty"`
+	Hold     time.Duration `yaml:"hold,omitempty"`
+	Settle   time.Duration `yaml:"settle,omitempty"`
+}
+
+// Step is something broken at a moment after the start of the hold. All parts
+// of a step are injected together. It is undone after For, or at the heal.
+type Step struct {
+	Name string        `yaml:"name"`
+	At   time.Duration `yaml:"at,omitempty"`
+	Cuts []Cut         `yaml:"cuts,omitempty"`
+	// Kill, Pause and Stop name a site ("b": its members and agents), one
+	// member ("main/b") or one agent ("agent:main/b").
+	Kill  []string `yaml:"kill,omitempty"`
+	Pause []string `yaml:"pause,omitempty"`
+	Stop  []string `yaml:"stop,omitempty"`
+	// For is how long it lasts and Every its period: together a flap.
+	For   time.Duration `yaml:"for,omitempty"`
+	Every time.Duration `yaml:"every,omitempty"`
+}
+
+// Cut breaks a link, a whole site or a node. To is empty for a whole site.
+type Cut struct {
+	From string `yaml:"from"`
+	To   string `yaml:"to,omitempty"`
+	// OneWay drops only packets travelling From → To.
+	OneWay bool `yaml:"oneWay,omitempty"`
+	// State is all, new or established; Proto all, tcp, udp or vxlan; Action
+	// drop, reset or icmp.
+	State  string   `yaml:"state,omitempty"`
+	Proto  string   `yaml:"proto,omitempty"`
+	Ports  []uint16 `yaml:"ports,omitempty"`
+	Action string   `yaml:"action,omitempty"`
+}
+
+// Paths is a set of client paths: the product of its lists.
+type Paths struct {
+	// Sites are the clients' sites (default all). Targets are "own" (the
+	// member in the client's own site) or names of sites (default own).
+	Sites    []string `yaml:"sites,omitempty"`
+	Targets  []string `yaml:"targets,omitempty"`
+	Clusters []string `yaml:"clusters,omitempty"`
+	// Kinds are put, get (linearizable), serializable, watch; Modes new and
+	// reused. A watch is always a stream.
+	Kinds    []string      `yaml:"kinds,omitempty"`
+	Modes    []string      `yaml:"modes,omitempty"`
+	Interval time.Duration `yaml:"interval,omitempty"`
+	Timeout  time.Duration `yaml:"timeout,omitempty"`
+}
+
+// Roles of a path.
+const (
+	RoleAffected = "affected"
+	RoleClean    = "clean"
+	RoleControl  = "control"
+	RoleInfo     = "info"
+)
+
+// Expectation says what the clients of the matching paths may notice.
+type Expectation struct {
+	// Role is affected (whole again within Window while the fault is in
+	// force), clean (no gap over Gap), control (must never fail) or info.
+	Role     string   `yaml:"role"`
+	Sites    []string `yaml:"sites,omitempty"`
+	Clusters []string `yaml:"clusters,omitempty"`
+	Kinds    []string `yaml:"kinds,omitempty"`
+	Modes    []string `yaml:"modes,omitempty"`
+	// Window names the derivation that allows the outage (see [Windows]);
+	// Without is the same for the run without agents, or "never" when the
+	// path must stay broken for the whole hold there. Without it the fault
+	// was not felt, and the comparison would prove nothing.
+	Window  string `yaml:"window,omitempty"`
+	Without string `yaml:"without,omitempty"`
+	// Unfelt allows the path to notice nothing at all: its Window has no
+	// lower bound.
+	Unfelt bool `yaml:"unfelt,omitempty"`
+	// Gap is the longest allowed gap of a clean path (default 1 s).
+	Gap time.Duration `yaml:"gap,omitempty"`
+}
+
+// Moves bounds the leadership moves that agents may make in one run, over all
+// its phases and clusters.
+type Moves struct {
+	Min int `yaml:"min,omitempty"`
+	Max int `yaml:"max"`
+}
+
+// Compare asks that the run with agents is nowhere worse than the run without.
+type Compare struct {
+	// Tolerance is the difference in a path's total outage that says nothing:
+	// elections are randomised over one election timeout.
+	Tolerance time.Duration `yaml:"tolerance"`
+}
+
+// Variant is a starting position. The fields after Leaders replace those of
+// the scenario when given.
+type Variant struct {
+	Name  string `yaml:"name"`
+	Title string `yaml:"title,omitempty"`
+	// Leaders is the site of the leader per cluster, forced before baseline.
+	Leaders  map[string]string `yaml:"leaders"`
+	Clusters []Cluster         `yaml:"clusters,omitempty"`
+	Phases   Phases            `yaml:"phases,omitempty"`
+	Faults   []Step            `yaml:"faults,omitempty"`
+	Expect   []Expectation     `yaml:"expect,omitempty"`
+	Moves    *Moves            `yaml:"moves,omitempty"`
+	Compare  *Compare          `yaml:"compare,omitempty"`
+}

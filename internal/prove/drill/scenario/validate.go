@@ -1,0 +1,296 @@
+package scenario
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+var (
+	nameForm  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
+	allKinds  = []string{"put", "get", "serializable", "watch"}
+	allModes  = []string{"new", "reused", "stream"}
+	allRoles  = []string{RoleAffected, RoleClean, RoleControl, RoleInfo}
+	allStates = []string{"", "all", "new", "established"}
+	allProtos = []string{"", "all", "tcp", "udp", "vxlan"}
+	allAction = []string{"", "drop", "reset", "icmp"}
+)
+
+// Validate reports the first mistake: field, value and remedy in one line.
+func (s *Scenario) Validate() error {
+	if s.Version != Version {
+		return fmt.Errorf("version: %d is not known; write version: %d", s.Version, Version)
+	}
+	if err := checkName("name", s.Name); err != nil {
+		return err
+	}
+	if s.Title == "" {
+		return fmt.Errorf("title: is empty; write one line that says what breaks")
+	}
+	if len(s.Variants) == 0 {
+		return fmt.Errorf("variants: is empty; name at least one starting position, such as {name: main, leaders: {main: a}}")
+	}
+	seen := map[string]bool{}
+	for i, v := range s.Variants {
+		if err := s.checkVariant(v); err != nil {
+			return fmt.Errorf("variants[%d]: %w", i, err)
+		}
+		if seen[v.Name] {
+			return fmt.Errorf("variants[%d].name: %q is given twice; rename one", i, v.Name)
+		}
+		seen[v.Name] = true
+	}
+	return nil
+}
+
+func (s *Scenario) checkVariant(v Variant) error {
+	if err := checkName("name", v.Name); err != nil {
+		return err
+	}
+	c, err := s.Case(v.Name)
+	if err != nil {
+		return err
+	}
+	return c.Validate()
+}
+
+// Validate reports the first mistake of a resolved case.
+func (c *Case) Validate() error {
+	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	if c.Moves.Min < 0 || c.Moves.Max < c.Moves.Min {
+		return fmt.Errorf("moves: min %d max %d; write 0 ≤ min ≤ max", c.Moves.Min, c.Moves.Max)
+	}
+	return oneOf("agents", c.Agents, []string{"leader", "none"})
+}
+
+func (c *Case) checkLab() error {
+	presets := []string{"lan", "rtt", "one-way"}
+	if err := oneOf("lab.preset", c.Lab.Preset, presets); err != nil {
+		return err
+	}
+	if err := unique("lab.sites", c.SiteNames()); err != nil {
+		return err
+	}
+	for i, l := range c.Lab.Links {
+		for _, end := range []string{l.A, l.B} {
+			if err := oneOf(fmt.Sprintf("lab.links[%d]", i), end, c.SiteNames()); err != nil {
+				return err
+			}
+		}
+		if l.A == l.B || l.Loss < 0 || l.Loss > 1 || l.Delay < 0 || l.Jitter < 0 {
+			return fmt.Errorf("lab.links[%d]: %s–%s is not a link; join two sites, delay ≥ 0s, loss from 0 to 1", i, l.A, l.B)
+		}
+	}
+	return nil
+}
+
+func (c *Case) checkClusters() error {
+	if err := unique("clusters", c.ClusterNames()); err != nil {
+		return err
+	}
+	ports := map[int]string{}
+	for _, k := range c.Clusters {
+		for _, port := range []int{k.ClientPort, k.PeerPort} {
+			if port < 1 || port > 65535 {
+				return fmt.Errorf("clusters[%s]: port %d does not exist; choose one from 1 to 65535", k.Name, port)
+			}
+			if other := ports[port]; other != "" {
+				return fmt.Errorf("clusters[%s]: port %d is taken by cluster %s; give every cluster its own clientPort and peerPort", k.Name, port, other)
+			}
+			ports[port] = k.Name
+		}
+		if _, ok := c.Leaders[k.Name]; !ok {
+			return fmt.Errorf("leaders: cluster %q has no starting leader; add %s: SITE", k.Name, k.Name)
+		}
+	}
+	for cluster, site := range c.Leaders {
+		if err := oneOf("leaders", cluster, c.ClusterNames()); err != nil {
+			return err
+		}
+		if err := oneOf("leaders."+cluster, site, c.SiteNames()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Case) checkPhases() error {
+	for _, p := range []struct {
+		name string
+		d    time.Duration
+	}{{"baseline", c.Phases.Baseline}, {"hold", c.Phases.Hold}, {"settle", c.Phases.Settle}} {
+		if p.d < time.Second || p.d > time.Hour {
+			return fmt.Errorf("phases.%s: %s is out of range; choose 1s to 1h", p.name, p.d)
+		}
+	}
+	return nil
+}
+
+func (c *Case) checkFaults() error {
+	names := make([]string, len(c.Faults))
+	for i, f := range c.Faults {
+		names[i] = f.Name
+		if err := c.checkStep(f); err != nil {
+			return fmt.Errorf("faults[%d]: %w", i, err)
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("faults: is empty; break something, such as {name: a-b, cuts: [{from: a, to: b}]}")
+	}
+	if c.Faults[0].At != 0 {
+		return fmt.Errorf("faults[0].at: %s; the first fault is the origin of time, write at: 0s or leave it out", c.Faults[0].At)
+	}
+	return unique("faults", names)
+}
+
+func (c *Case) checkStep(f Step) error {
+	switch {
+	case f.At < 0 || f.At >= c.Phases.Hold:
+		return fmt.Errorf("at: %s is outside the hold; choose 0s to below %s", f.At, c.Phases.Hold)
+	case f.For < 0 || f.Every < 0:
+		return fmt.Errorf("for, every: %s, %s; durations are not negative", f.For, f.Every)
+	case f.Every > 0 && (f.For == 0 || f.For >= f.Every):
+		return fmt.Errorf("every: %s with for: %s never heals; choose for: shorter than every:", f.Every, f.For)
+	case len(f.Cuts)+len(f.Kill)+len(f.Pause)+len(f.Stop) == 0:
+		return fmt.Errorf("%s: breaks nothing; give cuts, kill, pause or stop", f.Name)
+	}
+	for i, cut := range f.Cuts {
+		if err := c.checkCut(cut); err != nil {
+			return fmt.Errorf("cuts[%d]: %w", i, err)
+		}
+	}
+	for _, target := range slices.Concat(f.Kill, f.Pause, f.Stop) {
+		if _, err := c.Resolve(target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Case) checkCut(cut Cut) error {
+	if err := c.checkPlace("from", cut.From); err != nil {
+		return err
+	}
+	if cut.To == "" && cut.OneWay {
+		return fmt.Errorf("oneWay: a whole site has no direction; give to: as well")
+	}
+	if cut.To != "" {
+		if err := c.checkPlace("to", cut.To); err != nil {
+			return err
+		}
+	}
+	if cut.From == cut.To {
+		return fmt.Errorf("to: %q is also from:; a link joins two sites", cut.To)
+	}
+	if err := oneOf("state", cut.State, allStates); err != nil {
+		return err
+	}
+	if err := oneOf("proto", cut.Proto, allProtos); err != nil {
+		return err
+	}
+	return oneOf("action", cut.Action, allAction)
+}
+
+// checkPlace accepts a site ("a") or a node of one ("a1").
+func (c *Case) checkPlace(field, v string) error {
+	if slices.Contains(c.SiteNames(), strings.TrimRight(v, "0123456789")) {
+		return nil
+	}
+	return oneOf(field, v, c.SiteNames())
+}
+
+func (c *Case) checkPaths() error {
+	if len(c.Paths) == 0 {
+		return fmt.Errorf("paths: match nothing; leave paths out for the default set")
+	}
+	for _, p := range c.Paths {
+		at := "paths[" + p.Name + "]"
+		for _, e := range []error{
+			oneOf(at+".sites", p.Site, c.SiteNames()),
+			oneOf(at+".targets", p.Target, c.SiteNames()),
+			oneOf(at+".clusters", p.Cluster, append(c.ClusterNames(), "")),
+			oneOf(at+".kinds", p.Kind, allKinds),
+			oneOf(at+".modes", p.Mode, allModes),
+		} {
+			if e != nil {
+				return e
+			}
+		}
+		if p.Interval < 10*time.Millisecond || p.Timeout < p.Interval || p.Timeout > time.Minute {
+			return fmt.Errorf("%s: interval %s timeout %s; choose interval ≥ 10ms and interval ≤ timeout ≤ 1m", at, p.Interval, p.Timeout)
+		}
+	}
+	return nil
+}
+
+func (c *Case) checkExpect() error {
+	for i, e := range c.Expect {
+		if err := c.checkExpectation(e); err != nil {
+			return fmt.Errorf("expect[%d].%w", i, err)
+		}
+	}
+	return nil
+}
+
+func (c *Case) checkExpectation(e Expectation) error {
+	if err := oneOf("role", e.Role, allRoles); err != nil {
+		return err
+	}
+	for _, l := range []struct {
+		field       string
+		given, from []string
+	}{
+		{"sites", e.Sites, c.SiteNames()},
+		{"clusters", e.Clusters, c.ClusterNames()},
+		{"kinds", e.Kinds, allKinds},
+		{"modes", e.Modes, allModes},
+	} {
+		for _, v := range l.given {
+			if err := oneOf(l.field, v, l.from); err != nil {
+				return err
+			}
+		}
+	}
+	if e.Role != RoleAffected {
+		return nil
+	}
+	if err := oneOf("window", e.Window, append(Windows(), Never)); err != nil {
+		return err
+	}
+	return oneOf("without", e.Without, append(Windows(), Never, ""))
+}
+
+func checkName(field, v string) error {
+	if !nameForm.MatchString(v) {
+		return fmt.Errorf("%s: %q is no name; use lower-case letters, digits and dashes, at most 40", field, v)
+	}
+	return nil
+}
+
+func oneOf(field, v string, from []string) error {
+	if slices.Contains(from, v) {
+		return nil
+	}
+	shown := slices.DeleteFunc(slices.Clone(from), func(s string) bool { return s == "" })
+	return fmt.Errorf("%s: %q is unknown; choose one of %s", field, v, strings.Join(shown, ", "))
+}
+
+func unique(field string, names []string) error {
+	seen := map[string]bool{}
+	for i, n := range names {
+		if err := checkName(fmt.Sprintf("%s[%d].name", field, i), n); err != nil {
+			return err
+		}
+		if seen[n] {
+			return fmt.Errorf("%s[%d].name: %q is given twice; rename one", field, i, n)
+		}
+		seen[n] = true
+	}
+	return nil
+}

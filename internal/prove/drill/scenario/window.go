@@ -1,0 +1,188 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Never is the outcome of a path that must stay broken while the fault lasts.
+const Never = "never"
+
+// Timers are the settings from which allowed outages are derived. All but
+// Election, Interval and RTT are those of the leader agent and of etcd.
+type Timers struct {
+	// Election is etcd's election timeout; raft draws each wait from one to
+	// two of it (raft.go resetRandomizedElectionTimeout).
+	Election time.Duration
+	// Certain is the agent's bound from the cut to a link that is surely down:
+	// probe interval 500 ms, then a burst.
+	Certain time.Duration
+	// Settle is the agent's wait before a first move after calm.
+	Settle time.Duration
+	// Publish is how long a changed row travels to the leader's agent: 200 ms
+	// through a member that has a leader, 500 ms on a busy machine.
+	Publish time.Duration
+	// Quiet is the longest search for a moment of few pending proposals.
+	Quiet time.Duration
+	// Transfer is MoveLeader itself, 100–205 ms because etcd polls its state
+	// every 100 ms (server.go moveLeader).
+	Transfer time.Duration
+	// Retry is etcd's pause before it asks a new leader for a read index
+	// again (server.go readIndexRetryTime).
+	Retry time.Duration
+	// Interval is the spacing of a path's samples: a recovery shows up to one
+	// interval late.
+	Interval time.Duration
+	// RTT is the longest round trip between two sites; taking a role needs
+	// two of them (vote, then the first append).
+	RTT time.Duration
+	// Period is the longest cycle of a repeated fault.
+	Period time.Duration
+	// Margin is what a shared machine with two cores may add by scheduling
+	// and fsync; the measured worst of the parts is below it.
+	Margin time.Duration
+}
+
+// DefaultTimers returns the agent's and etcd's defaults.
+func DefaultTimers() Timers {
+	return Timers{
+		Election: defaultElection,
+		Certain:  time.Second,
+		Settle:   2 * time.Second,
+		Publish:  500 * time.Millisecond,
+		Quiet:    300 * time.Millisecond,
+		Transfer: 300 * time.Millisecond,
+		Retry:    500 * time.Millisecond,
+		Interval: DefaultInterval,
+		Margin:   1500 * time.Millisecond,
+	}
+}
+
+// Window is an allowed outage, from the injection of the fault to a path that
+// answers for good, with its derivation.
+type Window struct {
+	Min, Max time.Duration
+	Why      []string
+}
+
+// term is one addend of a window and the reason for it.
+type term struct {
+	d   time.Duration
+	why string
+}
+
+var windows = map[string]func(Timers) Window{
+	"takeover": takeover,
+	"election": election,
+	"flap":     flap,
+}
+
+// Windows lists the names an expectation may use.
+func Windows() []string { return slices.Sorted(maps.Keys(windows)) }
+
+// Window derives the window called name.
+func (t Timers) Window(name string) (Window, error) {
+	derive, ok := windows[name]
+	if !ok {
+		return Window{}, fmt.Errorf("window %q: no such derivation; choose one of %v or %q", name, Windows(), Never)
+	}
+	return derive(t), nil
+}
+
+// takeover is the way from a cut to an agent's move: the agent must be sure of
+// the link and wait, while the cut-off member must lose its leader and say so;
+// the later of the two decides.
+func takeover(t Timers) Window {
+	sure := t.Certain + t.Settle
+	known := 2*t.Election + t.Publish
+	first := term{sure, fmt.Sprintf("link certain %s + settle %s (the cut-off member is leaderless and heard of after %s)", short(t.Certain), short(t.Settle), short(known))}
+	if known > sure {
+		first = term{known, fmt.Sprintf("cut-off member leaderless ≤ 2 × election %s + publish %s (link certain and settled after %s)", short(t.Election), short(t.Publish), short(sure))}
+	}
+	return sum(t.Election, append([]term{
+		first,
+		{t.Quiet, "quiet moment"},
+		{t.Transfer, "transfer"},
+		{2 * t.RTT, "two round trips"},
+	}, t.seen()...))
+}
+
+// election is raft helping itself after a leader is gone: nobody campaigns
+// before one election timeout, and two candidates may split the first vote.
+func election(t Timers) Window {
+	return sum(0, append([]term{
+		{2 * t.Election, fmt.Sprintf("election 1–2 × %s", short(t.Election))},
+		{t.Election, "one split vote"},
+		{2 * t.RTT, "two round trips"},
+	}, t.seen()...))
+}
+
+// flap is a takeover that may miss the first cut (it can end just before the
+// move) and then succeeds in the second.
+func flap(t Timers) Window {
+	w := takeover(t)
+	w.Max += t.Period
+	w.Why = append(w.Why, fmt.Sprintf("or in the second cut, %s later", short(t.Period)))
+	return w
+}
+
+// seen is what stands between a cluster that works and a sample that shows it.
+func (t Timers) seen() []term {
+	return []term{
+		{t.Retry, "read index retry"},
+		{t.Interval, "sampling"},
+		{t.Margin, "margin of a busy machine"},
+	}
+}
+
+func sum(least time.Duration, terms []term) Window {
+	w := Window{Min: least}
+	for _, a := range terms {
+		if a.d == 0 {
+			continue
+		}
+		w.Max += a.d
+		w.Why = append(w.Why, fmt.Sprintf("%s %s", a.why, short(a.d)))
+	}
+	return w
+}
+
+// short prints a duration for people: "2 s", "300 ms".
+func short(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%g s", d.Seconds())
+}
+
+// TimersOf returns the timers that hold for cluster in c.
+func (c *Case) TimersOf(cluster string) Timers {
+	t := DefaultTimers()
+	t.RTT = c.roundTrip()
+	for _, k := range c.Clusters {
+		if k.Name == cluster {
+			t.Election = k.Election
+		}
+	}
+	for _, f := range c.Faults {
+		t.Period = max(t.Period, f.Every)
+	}
+	return t
+}
+
+// presetRTT is the longest round trip of each lab preset.
+var presetRTT = map[string]time.Duration{
+	"lan":     0,
+	"rtt":     43 * time.Millisecond,
+	"one-way": 86 * time.Millisecond,
+}
+
+func (c *Case) roundTrip() time.Duration {
+	longest := presetRTT[c.Lab.Preset]
+	for _, l := range c.Lab.Links {
+		longest = max(longest, 2*(l.Delay+l.Jitter))
+	}
+	return longest
+}
