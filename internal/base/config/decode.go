@@ -23,7 +23,7 @@ func Load(path string, into any) error {
 	if err != nil {
 		return fmt.Errorf("read settings: %w", err)
 	}
-	defer func() { _ = f.Close() }()
+	defer f.Close()
 	return Decode(f, path, into)
 }
 

@@ -69,7 +69,7 @@ func run(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	root.SilenceUsage = true
 	err := root.ExecuteContext(ctx)
 	if err != nil && !isQuiet(ctx, err) {
-		_, _ = fmt.Fprintf(stderr, "%s: %s\n", root.Name(), line(err))
+		fmt.Fprintf(stderr, "%s: %s\n", root.Name(), line(err))
 	}
 	return Code(err)
 }

@@ -1,0 +1,53 @@
+# All a newcomer needs:
+#   make build | demo | test | lint | bench | nightly | clean | docs
+# Each works alone on a fresh Debian or Ubuntu with Go; see scripts/setup.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := build
+.DELETE_ON_ERROR:
+
+# Where Go and the network tools live when the login shell has not said so.
+export PATH := $(PATH):/usr/local/go/bin:/usr/sbin:/sbin
+
+# make bench ONLY=leader runs one part; OUT is where make demo writes.
+ONLY ?=
+OUT ?= demo
+
+.PHONY: build demo test lint bench nightly clean docs setup peers
+
+# Static binaries: they are copied into containers and onto nodes as they are.
+build:
+	@scripts/setup go
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/holdfast ./cmd/holdfastd
+
+demo: setup build
+	bin/holdfast drill run partial-split --out $(OUT)
+
+test: setup build peers
+	scripts/test
+
+lint:
+	@scripts/setup go
+	scripts/lint
+
+bench: setup build peers
+	go run ./test/bench --only "$(ONLY)" --out bench.json
+
+# What is too slow for every commit: long fuzzing, the million schedules, and
+# every suite once more without the test cache.
+nightly: setup build peers
+	scripts/nightly
+
+docs:
+	@scripts/setup go
+	go generate ./...
+
+clean:
+	rm -rf bin $(OUT) bench.json
+
+setup:
+	@scripts/setup
+
+peers:
+	@scripts/peers
