@@ -126,11 +126,11 @@ type Fault struct {
 // Event is something the cluster did: a leader change, a member without
 // leader, an agent's move.
 type Event struct {
-	AtMS    float64           `json:"at_ms"`
-	Source  string            `json:"source"` // observer, agent/b, …
-	Kind    string            `json:"kind"`   // leader-changed, no-leader, move, move-refused, …
-	Cluster string            `json:"cluster,omitempty"`
-	Message string            `json:"message"`
+	AtMS    float64 `json:"at_ms"`
+	Source  string  `json:"source"` // observer, agent/b, …
+	Kind    string  `json:"kind"`   // leader-changed, no-leader, move, move-refused, …
+	Cluster string  `json:"cluster,omitempty"`
+	Message string  `json:"message"`
 	// Keys are the facts behind Message. Of leader-changed and move: "from"
 	// and "to", member names (either may be empty); of no-leader: "member".
 	Keys map[string]string `json:"keys,omitempty"`
