@@ -61,3 +61,10 @@ type Sample struct {
 	Local string `json:"local,omitempty"`
 	Peer  string `json:"peer,omitempty"`
 }
+
+// Latency is how long the target took, from Sent to Done.
+func (s Sample) Latency() time.Duration { return s.Done.Sub(s.Sent) }
+
+// Lag is how late the prober itself sent the sample. A lag beyond LagLimit
+// says that the prober was starved and its verdicts are not worth much.
+func (s Sample) Lag() time.Duration { return s.Sent.Sub(s.Scheduled) }

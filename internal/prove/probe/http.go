@@ -1,0 +1,135 @@
+package probe
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+)
+
+// maxBody is how much of an answer a sample reads: a health endpoint says less
+// than a page, and a longer one must not turn the prober into a load.
+const maxBody = 1 << 20
+
+// httpPath asks one URL. HTTP/2 is used where the server offers it; then a
+// reused connection carries overlapping samples. Over HTTP/1.1 they take turns
+// on it, as the protocol wants, and the wait is part of their latency.
+type httpPath struct {
+	*Path
+	tls *tls.Config
+}
+
+func newHTTP(p *Path) (attempter, error) {
+	h := &httpPath{Path: p}
+	if p.Secure {
+		var err error
+		if h.tls, err = p.TLS.load(p.host()); err != nil {
+			return nil, err
+		}
+	}
+	if p.Mode == ModeStream {
+		return attempts(p, h.open, h.follow), nil
+	}
+	return attempts(p, h.dial, h.get), nil
+}
+
+// httpLink is one connection to an HTTP server.
+type httpLink struct {
+	*http.ClientConn
+	wire *wire
+}
+
+// dial connects TCP first, so that the link knows its wire whatever the
+// transport does with it.
+func (h *httpPath) dial(ctx context.Context) (*httpLink, error) {
+	w, err := dialWire(ctx, h.address())
+	if err != nil {
+		return nil, err
+	}
+	t := &http.Transport{
+		TLSClientConfig:    h.tls.Clone(),
+		ForceAttemptHTTP2:  true,
+		DisableCompression: true,
+		DialContext:        func(context.Context, string, string) (net.Conn, error) { return w, nil },
+	}
+	cc, err := t.NewClientConn(ctx, h.URL.Scheme, h.address())
+	if err != nil {
+		_ = w.Close()
+		return nil, explainDial(ctx, w, err)
+	}
+	return &httpLink{ClientConn: cc, wire: w}, nil
+}
+
+// explainDial puts a broken wire or the end of the time in front of what the
+// transport made of it.
+func explainDial(ctx context.Context, w *wire, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("connect: %w", ctx.Err())
+	}
+	if broke := w.broken(); broke != nil && Classify(err) == ClassOther {
+		return fmt.Errorf("connect: %w", broke)
+	}
+	return err
+}
+
+// gone also tells an orderly goodbye (GOAWAY, "Connection: close") from a break.
+func (l *httpLink) gone() error {
+	if err := l.wire.broken(); err != nil {
+		return err
+	}
+	if l.Err() != nil {
+		return errRetired
+	}
+	return nil
+}
+
+func (l *httpLink) close() {
+	_ = l.Close()
+	_ = l.wire.Close()
+}
+
+func (h *httpPath) get(ctx context.Context, l *httpLink) outcome {
+	o := outcome{local: l.wire.local(), peer: l.wire.peer()}
+	resp, err := h.ask(ctx, l)
+	if err != nil {
+		o.err = explainHTTP(ctx, l, err)
+		return o
+	}
+	defer func() { _ = resp.Body.Close() }()
+	o.code = resp.StatusCode
+	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxBody)); err != nil {
+		o.err = explainHTTP(ctx, l, err)
+		return o
+	}
+	if !h.expect.has(o.code) {
+		o.err = codeError(o.code)
+	}
+	return o
+}
+
+func (h *httpPath) ask(ctx context.Context, l *httpLink) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("build request: %w", err)
+	}
+	req.Header.Set("User-Agent", "holdfast-probe")
+	return l.RoundTrip(req)
+}
+
+// explainHTTP puts the cause in front of what the library made of it: the
+// sample's own timeout, the break of the connection, or the timeout of another
+// sample, after which HTTP/1.1 cannot go on.
+func explainHTTP(ctx context.Context, l *httpLink, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("wait for answer: %w", ctx.Err())
+	}
+	if broke := l.wire.broken(); broke != nil {
+		return fmt.Errorf("connection broke: %w", broke)
+	}
+	if l.Err() != nil {
+		return errSilent
+	}
+	return err
+}
