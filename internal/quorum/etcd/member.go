@@ -1,0 +1,206 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"github.com/holdfast-ha/holdfast/internal/base/creds"
+)
+
+// callTimeout bounds a call whose context has no deadline of its own. It is
+// below etcd's smallest election timeout, so a hung member is noticed before
+// its cluster has re-elected.
+const callTimeout = time.Second
+
+// Access is how a member's client port is reached.
+type Access struct {
+	TLS      creds.Files // zero for plain http
+	Username string      // auth-enabled clusters only
+	Password string
+}
+
+// Member is a connection to the client port of one member.
+type Member struct {
+	Endpoint string // URL, as given
+	cli      *clientv3.Client
+}
+
+// Dial prepares a connection to the member at endpoint (an http or https
+// URL). It does not wait for the member to answer: an unreachable member is
+// an error of the later calls, because it is a condition that can pass.
+func Dial(endpoint string, a Access) (*Member, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("endpoint %q: not a URL; write https://HOST:2379", endpoint)
+	}
+	cfg := clientv3.Config{
+		Endpoints:            []string{endpoint},
+		Username:             a.Username,
+		Password:             a.Password,
+		DialTimeout:          callTimeout,
+		DialKeepAliveTime:    5 * time.Second, // a cut is felt by calls anyway; this frees the socket
+		DialKeepAliveTimeout: 3 * time.Second,
+		Logger:               zap.NewNop(),
+		DialOptions: []grpc.DialOption{
+			grpc.WithDisableRetry(),
+			// gRPC's own backoff grows to two minutes; after a heal the agent
+			// must be back within its reporting interval.
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+				MinConnectTimeout: callTimeout,
+			}),
+		},
+	}
+	if u.Scheme == "https" {
+		if cfg.TLS, err = a.TLS.Client(""); err != nil {
+			return nil, err
+		}
+	}
+	cli, err := clientv3.New(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to etcd %s: %w", endpoint, explain(err))
+	}
+	return &Member{Endpoint: endpoint, cli: cli}, nil
+}
+
+// Close releases the connection.
+func (m *Member) Close() error { return m.cli.Close() }
+
+// Client exposes the underlying client for reads and watches.
+func (m *Member) Client() *clientv3.Client { return m.cli }
+
+// Status is what a member says of itself.
+type Status struct {
+	Cluster, Member uint64
+	Leader          uint64 // 0: its raft has no leader
+	Term            uint64
+	Index, Applied  uint64
+	Learner         bool
+	Version         string
+	Alarms          []string // NOSPACE, CORRUPT, or other errors it reports
+}
+
+// Status asks the member for its own view. It needs no quorum: a member that
+// is cut off answers it in about a millisecond.
+func (m *Member) Status(ctx context.Context) (Status, error) {
+	ctx, cancel := bound(ctx)
+	defer cancel()
+	r, err := m.cli.Status(ctx, m.Endpoint)
+	if err != nil {
+		return Status{}, fmt.Errorf("read status of %s: %w", m.Endpoint, explain(err))
+	}
+	s := Status{
+		Cluster: r.Header.ClusterId, Member: r.Header.MemberId, Leader: r.Leader, Term: r.RaftTerm,
+		Index: r.RaftIndex, Applied: r.RaftAppliedIndex, Learner: r.IsLearner, Version: r.Version,
+	}
+	for _, e := range r.Errors {
+		if a := alarm(e); a != "" {
+			s.Alarms = append(s.Alarms, a)
+		}
+	}
+	return s, nil
+}
+
+// alarm turns an entry of StatusResponse.Errors into an alarm name. "no
+// leader" is not an alarm: Status.Leader says it. The entries read
+// "memberID:123 alarm:NOSPACE" (etcd server/etcdserver/api/v3rpc/maintenance.go).
+func alarm(e string) string {
+	if e == rpctypes.ErrNoLeader.Error() || strings.Contains(e, "no leader") {
+		return ""
+	}
+	if _, name, ok := strings.Cut(e, "alarm:"); ok {
+		return strings.TrimSpace(name)
+	}
+	return e
+}
+
+// Peer is a member as the cluster's membership lists it.
+type Peer struct {
+	ID         uint64
+	Name       string // empty: added but never started
+	PeerURLs   []string
+	ClientURLs []string
+	Learner    bool
+}
+
+// Peers lists the membership as this member knows it, sorted by id. It is a
+// serializable read: a linearizable one hangs on a member that is cut off.
+func (m *Member) Peers(ctx context.Context) ([]Peer, error) {
+	ctx, cancel := bound(ctx)
+	defer cancel()
+	r, err := m.cli.MemberList(ctx, clientv3.WithSerializable())
+	if err != nil {
+		return nil, fmt.Errorf("list members at %s: %w", m.Endpoint, explain(err))
+	}
+	peers := make([]Peer, 0, len(r.Members))
+	for _, e := range r.Members {
+		peers = append(peers, Peer{ID: e.ID, Name: e.Name, PeerURLs: e.PeerURLs, ClientURLs: e.ClientURLs, Learner: e.IsLearner})
+	}
+	slices.SortFunc(peers, func(a, b Peer) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return peers, nil
+}
+
+// MoveLeader asks this member, which must be the leader, to hand leadership
+// to target. The caller's context should carry a deadline; 5 s is imposed
+// otherwise.
+func (m *Member) MoveLeader(ctx context.Context, target uint64) error {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+	}
+	if _, err := m.cli.MoveLeader(ctx, target); err != nil {
+		return fmt.Errorf("move leadership to %x: %w", target, explain(err))
+	}
+	return nil
+}
+
+func bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, callTimeout)
+}
+
+// Errors that a person must mend; each carries its remedy.
+var (
+	ErrAuth       = errors.New("etcd refused the credentials; since 3.5.28 and 3.6.9 MoveLeader needs the root role: give etcd.username and etcd.password_file, or a client certificate whose CN is such a user")
+	ErrPermission = errors.New("the etcd user lacks permission; grant it the root role (MoveLeader asks for it)")
+)
+
+// explain maps refusals that no retry mends to the sentence that mends them.
+func explain(err error) error {
+	switch s := err.Error(); {
+	case strings.Contains(s, rpctypes.ErrUserEmpty.Error()),
+		strings.Contains(s, "invalid user ID or password"),
+		strings.Contains(s, "user name is empty"),
+		strings.Contains(s, "invalid auth token"):
+		return fmt.Errorf("%w (%w)", ErrAuth, err)
+	case strings.Contains(s, "permission denied"):
+		return fmt.Errorf("%w (%w)", ErrPermission, err)
+	}
+	return err
+}
+
+// Unfinished reports whether err leaves it open if the request was carried
+// out: the caller gave up, or the connection went away after sending.
+func Unfinished(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "DeadlineExceeded") ||
+		strings.Contains(err.Error(), "Unavailable")
+}
