@@ -1,0 +1,33 @@
+// Package lab builds sites on one machine and breaks the network between them.
+//
+// Guarantees:
+//
+//   - A fault is in force when Cut returns nil: the lab has measured which node
+//     reaches which, over UDP and over new and kept TCP connections, and found
+//     exactly what was declared. Otherwise Cut returns ErrNotInForce naming
+//     the first pair that differs.
+//   - Nothing outlives the lab. Namespaces have no name and are held by
+//     descriptors of the lab's own process; its children get SIGKILL when it
+//     dies. After SIGKILL the kernel takes back namespaces, interfaces, routes
+//     and rules. Only files are left, and `holdfast lab down` removes them.
+//   - Sites are joined by L3 links only. There is no way around a cut through a
+//     third site: routes are static.
+//   - Labs do not meet. Every lab uses the same addresses in namespaces of its
+//     own.
+//   - Every change is journalled before it is made.
+//
+// A site has a router namespace with a bridge and a namespace per node:
+//
+//	a1 ──┐                                  ┌── b1
+//	     lan (10.77.1.1)                    lan (10.77.2.1)
+//	     router a  to-b ────────── to-a  router b
+//	        to-c ╲                        ╱ to-c
+//	              ╲                      ╱
+//	               to-a  router c  to-b
+//	                       lan ── c1
+//
+// A link is a veth pair when it has no delay (rate by tbf, loss by nftables).
+// A delay is made by netem where the kernel has it, else by a pair of TUN
+// devices with package delay between them. Cuts are nftables rules in the
+// router of the site that packets leave.
+package lab

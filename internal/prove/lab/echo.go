@@ -1,0 +1,334 @@
+package lab
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// echoPort is the echo service of RFC 862, which no cluster uses.
+const echoPort = 7
+
+// nonce marks one probe.
+type nonce [16]byte
+
+func newNonce() nonce {
+	var n nonce
+	_, _ = rand.Read(n[:]) // crypto/rand does not fail
+	return n
+}
+
+// sightings tells the sender of a datagram that it arrived. Responders and
+// probers live in one process, so an arrival is seen even where no answer can
+// come back.
+type sightings struct {
+	mu      sync.Mutex
+	waiting map[nonce]chan struct{}
+}
+
+func (s *sightings) expect(n nonce) (<-chan struct{}, func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting == nil {
+		s.waiting = map[nonce]chan struct{}{}
+	}
+	ch := make(chan struct{}, 1)
+	s.waiting[n] = ch
+	return ch, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.waiting, n)
+	}
+}
+
+func (s *sightings) saw(data []byte) {
+	if len(data) != len(nonce{}) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ch := s.waiting[nonce(data)]; ch != nil {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// responder answers probes in one node.
+type responder struct {
+	seen    *sightings
+	closers []io.Closer
+	wg      sync.WaitGroup
+}
+
+func newResponder(n *Node, seen *sightings) (*responder, error) {
+	r := &responder{seen: seen}
+	err := n.Do(func() error {
+		tcp, err := net.Listen("tcp", fmt.Sprintf("[::]:%d", echoPort))
+		if err != nil {
+			return err
+		}
+		r.closers = append(r.closers, tcp)
+		r.wg.Go(func() { r.accept(tcp) })
+		for _, a := range []string{"0.0.0.0", "::"} {
+			if err := r.listenUDP(a, echoPort, true); err != nil {
+				return err
+			}
+		}
+		// A node with a real VXLAN device owns the port; it is then not probed.
+		return r.listenUDP("0.0.0.0", vxlanPort, false)
+	})
+	if err != nil {
+		r.close()
+		return nil, fmt.Errorf("start responder of %s: %w", n.name, err)
+	}
+	return r, nil
+}
+
+func (r *responder) listenUDP(ip string, port uint16, echo bool) error {
+	addr := netip.AddrPortFrom(netip.MustParseAddr(ip), port)
+	network := "udp6"
+	if addr.Addr().Is4() {
+		network = "udp4"
+	}
+	conn, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(addr))
+	if err != nil {
+		return err
+	}
+	r.closers = append(r.closers, conn)
+	r.wg.Go(func() { r.serveUDP(conn, echo) })
+	return nil
+}
+
+func (r *responder) serveUDP(conn *net.UDPConn, echo bool) {
+	buf := make([]byte, 2048)
+	for {
+		n, from, err := conn.ReadFromUDPAddrPort(buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // an ICMP error about an earlier answer
+		}
+		r.seen.saw(buf[:n])
+		if echo {
+			_, _ = conn.WriteToUDPAddrPort(buf[:n], from)
+		}
+	}
+}
+
+func (r *responder) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer func() { _ = conn.Close() }()
+			_, _ = io.Copy(conn, conn)
+		}()
+	}
+}
+
+func (r *responder) close() {
+	for _, c := range r.closers {
+		_ = c.Close()
+	}
+	r.wg.Wait()
+}
+
+// prober measures pairs of nodes and keeps the long-lived connections.
+type prober struct {
+	seen sightings
+
+	mu    sync.Mutex
+	kept  map[[2]string]net.Conn
+	flows map[[2]string]*net.UDPConn
+}
+
+// open makes sure that the pair has its long-lived connections.
+func (p *prober) open(ctx context.Context, x, y *Node) error {
+	key := [2]string{x.name, y.name}
+	p.mu.Lock()
+	kept, flow := p.kept[key], p.flows[key]
+	p.mu.Unlock()
+	if kept == nil {
+		conn, err := x.DialContext(ctx, "tcp4", echoAddr(y.ip4))
+		if err != nil {
+			return fmt.Errorf("open kept connection: %w", err)
+		}
+		p.mu.Lock()
+		p.kept[key] = conn
+		p.mu.Unlock()
+	}
+	if flow == nil {
+		conn, err := x.DialContext(ctx, "udp4", echoAddr(y.ip4))
+		if err != nil {
+			return fmt.Errorf("open flow: %w", err)
+		}
+		p.mu.Lock()
+		p.flows[key] = conn.(*net.UDPConn)
+		p.mu.Unlock()
+	}
+	return nil
+}
+
+// forget closes the kept connection of a pair, so that open makes a new one:
+// one that a cut has silenced comes back only at its next retransmission,
+// which may be minutes away.
+func (p *prober) forget(x, y *Node) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := [2]string{x.name, y.name}
+	if conn := p.kept[key]; conn != nil {
+		_ = conn.Close()
+		delete(p.kept, key)
+	}
+}
+
+func (p *prober) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.kept {
+		_ = c.Close()
+	}
+	for _, c := range p.flows {
+		_ = c.Close()
+	}
+}
+
+// measure tries the given kinds from x to y at once, each for at most patience.
+func (p *prober) measure(ctx context.Context, x, y *Node, ks []Kind, patience time.Duration) Cell {
+	c := Cell{From: x.name, To: y.name, Open: make(map[Kind]bool, len(ks))}
+	var mu sync.Mutex
+	var g errgroup.Group
+	for _, k := range ks {
+		g.Go(func() error {
+			open, rtt := p.try(ctx, x, y, k, patience)
+			mu.Lock()
+			defer mu.Unlock()
+			c.Open[k] = open
+			c.RTT = max(c.RTT, rtt)
+			return nil
+		})
+	}
+	_ = g.Wait() // no probe returns an error: not reaching is a result
+	return c
+}
+
+func (p *prober) try(ctx context.Context, x, y *Node, k Kind, patience time.Duration) (open bool, rtt time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	p.mu.Lock()
+	kept, flow := p.kept[[2]string{x.name, y.name}], p.flows[[2]string{x.name, y.name}]
+	p.mu.Unlock()
+	switch k {
+	case KindUDP:
+		return p.datagram(ctx, x, echoAddr(y.ip4)), 0
+	case KindUDP6:
+		return p.datagram(ctx, x, echoAddr(y.ip6)), 0
+	case KindVXLAN:
+		return p.datagram(ctx, x, netip.AddrPortFrom(y.ip4, vxlanPort).String()), 0
+	case KindFlow:
+		return flow != nil && p.send(ctx, flow), 0
+	case KindKept:
+		if kept == nil {
+			return false, 0
+		}
+		return echo(ctx, kept)
+	case KindNew:
+		conn, err := x.DialContext(ctx, "tcp4", echoAddr(y.ip4))
+		if err != nil {
+			return false, 0
+		}
+		defer func() { _ = conn.Close() }()
+		open, _ = echo(ctx, conn)
+		return open, 0
+	}
+	return p.port(ctx, x, y, k), 0
+}
+
+// port tries a port of y that a cut names. Where nobody listens, the lab does
+// for the moment: a refusal would look like a reset by the cut.
+func (p *prober) port(ctx context.Context, x, y *Node, k Kind) bool {
+	proto, port, _ := k.split()
+	addr := netip.AddrPortFrom(y.ip4, port).String()
+	if proto == "udp" {
+		r := &responder{seen: &p.seen}
+		defer r.close()
+		if err := y.Do(func() error { return r.listenUDP(y.ip4.String(), port, false) }); err != nil {
+			return false // a real server owns the port and keeps what it gets
+		}
+		return p.datagram(ctx, x, addr)
+	}
+	var l net.Listener
+	if err := y.Do(func() (err error) { l, err = net.Listen("tcp4", addr); return err }); err == nil {
+		defer func() { _ = l.Close() }()
+	}
+	conn, err := x.DialContext(ctx, "tcp4", addr)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
+// datagram sends from a fresh socket and reports whether it arrived.
+func (p *prober) datagram(ctx context.Context, x *Node, addr string) bool {
+	conn, err := x.DialContext(ctx, "udp", addr)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	return p.send(ctx, conn)
+}
+
+// send repeats a datagram, for links with losses, until it is seen.
+func (p *prober) send(ctx context.Context, conn net.Conn) bool {
+	n := newNonce()
+	seen, stop := p.seen.expect(n)
+	defer stop()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		_, _ = conn.Write(n[:])
+		select {
+		case <-seen:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-again.C:
+		}
+	}
+}
+
+// echo sends a nonce and waits for it. Answers to earlier nonces, which a cut
+// may have held back, are skipped.
+func echo(ctx context.Context, conn net.Conn) (bool, time.Duration) {
+	deadline, _ := ctx.Deadline()
+	if conn.SetDeadline(deadline) != nil {
+		return false, 0
+	}
+	want, start := newNonce(), time.Now()
+	if _, err := conn.Write(want[:]); err != nil {
+		return false, 0
+	}
+	var got nonce
+	for got != want {
+		if _, err := io.ReadFull(conn, got[:]); err != nil {
+			return false, 0
+		}
+	}
+	return true, time.Since(start)
+}
+
+func echoAddr(ip netip.Addr) string { return netip.AddrPortFrom(ip, echoPort).String() }

@@ -1,0 +1,53 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/lab/space"
+)
+
+// Node is a machine of the lab: a network namespace with one address of each
+// family.
+type Node struct {
+	nodePlan
+	lab     *Lab
+	space   *space.Space
+	spawner *space.Spawner
+	echo    *responder
+}
+
+// Name is the site and the number of the node in it, as in "a1".
+func (n *Node) Name() string { return n.name }
+
+// Site is the name of the node's site.
+func (n *Node) Site() string { return n.site }
+
+// IP is the node's IPv4 address, IP6 its IPv6 address.
+func (n *Node) IP() netip.Addr  { return n.ip4 }
+func (n *Node) IP6() netip.Addr { return n.ip6 }
+
+// Do runs f on a locked thread inside the node's namespace. Sockets opened by
+// f stay in the node; goroutines started by f do not run in it. Start
+// processes with Spawn.
+func (n *Node) Do(f func() error) error { return n.space.Do(f) }
+
+// DialContext connects from the node. The host in addr must be an IP literal:
+// a resolver would run outside the node.
+func (n *Node) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s from %s: %w", addr, n.name, err)
+	}
+	if _, err := netip.ParseAddr(host); err != nil {
+		return nil, fmt.Errorf("dial %s from %s: host is not an IP address", addr, n.name)
+	}
+	var conn net.Conn
+	err = n.Do(func() (err error) {
+		conn, err = new(net.Dialer).DialContext(ctx, network, addr)
+		return err
+	})
+	return conn, err
+}

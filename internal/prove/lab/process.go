@@ -1,0 +1,178 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Process describes a program to run in a node.
+type Process struct {
+	// Name is for logs and for the file of its output.
+	Name string
+	Argv []string
+	// Env is added to the lab's own environment.
+	Env []string
+	Dir string
+	// Stdout and Stderr default to logs/NAME.log in the run directory, to
+	// which a later process of the same name appends.
+	Stdout, Stderr io.Writer
+}
+
+// Child is a running process. It is killed when the lab dies.
+type Child struct {
+	name string
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// Spawn starts a process in the node. It runs until it ends, is stopped, or
+// the lab is closed; ctx only guards the start.
+func (n *Node) Spawn(ctx context.Context, p Process) (*Child, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("start %s in %s: %w", p.Name, n.name, err)
+	}
+	if len(p.Argv) == 0 {
+		return nil, fmt.Errorf("start %s in %s: no command given", p.Name, n.name)
+	}
+	cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
+	cmd.Env = append(os.Environ(), p.Env...)
+	cmd.Dir = p.Dir
+	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr
+	// Wait for a pipe that a grandchild keeps open no longer than this.
+	cmd.WaitDelay = 5 * time.Second
+	if p.Stdout == nil || p.Stderr == nil {
+		log, err := n.lab.openLog(p.Name)
+		if err != nil {
+			return nil, fmt.Errorf("start %s in %s: %w", p.Name, n.name, err)
+		}
+		defer func() { _ = log.Close() }()
+		if p.Stdout == nil {
+			cmd.Stdout = log
+		}
+		if p.Stderr == nil {
+			cmd.Stderr = log
+		}
+	}
+	c := &Child{name: p.Name, cmd: cmd, done: make(chan struct{})}
+	if err := n.lab.adopt(c, func() error { return n.spawner.Start(cmd) }); err != nil {
+		return nil, fmt.Errorf("start %s in %s: %w", p.Name, n.name, err)
+	}
+	return c, nil
+}
+
+func (l *Lab) openLog(name string) (*os.File, error) {
+	dir := filepath.Join(l.dir, "logs")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+}
+
+// children are the processes that run in a lab.
+type children struct {
+	mu     sync.Mutex
+	all    map[*Child]bool
+	closed bool
+}
+
+// adopt starts a child and keeps it on the books until it ends.
+func (l *Lab) adopt(c *Child, start func() error) error {
+	l.children.mu.Lock()
+	defer l.children.mu.Unlock()
+	if l.children.closed {
+		return errors.New("the lab is closed")
+	}
+	if err := start(); err != nil {
+		return err
+	}
+	l.children.all[c] = true
+	go func() {
+		c.err = c.cmd.Wait()
+		l.children.mu.Lock()
+		delete(l.children.all, c)
+		l.children.mu.Unlock()
+		close(c.done)
+	}()
+	return nil
+}
+
+// killAll kills every child with its group and waits for their ends.
+func (l *Lab) killAll() {
+	l.children.mu.Lock()
+	l.children.closed = true
+	var left []*Child
+	for c := range l.children.all {
+		left = append(left, c)
+		_ = c.Signal(syscall.SIGKILL)
+	}
+	l.children.mu.Unlock()
+	for _, c := range left {
+		<-c.done
+	}
+}
+
+// Name is the name given in Process.
+func (c *Child) Name() string { return c.name }
+
+// Pid is the process id, which is also the id of its group.
+func (c *Child) Pid() int { return c.cmd.Process.Pid }
+
+// Signal sends sig to the child and its group. It reports os.ErrProcessDone
+// when the child has ended.
+func (c *Child) Signal(sig os.Signal) error {
+	s, ok := sig.(syscall.Signal)
+	if !ok {
+		return fmt.Errorf("signal %s: unsupported signal %v", c.name, sig)
+	}
+	select {
+	case <-c.done:
+		return os.ErrProcessDone
+	default:
+	}
+	if err := syscall.Kill(-c.Pid(), s); err != nil {
+		return fmt.Errorf("signal %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// Stop asks the child to end and kills it after grace, or at once when grace
+// is 0. It returns when the child has ended, with an error only when ctx ends
+// first.
+func (c *Child) Stop(ctx context.Context, grace time.Duration) error {
+	sig := syscall.SIGTERM
+	if grace <= 0 {
+		sig = syscall.SIGKILL
+	}
+	_ = c.Signal(sig) // already gone is as good
+	_ = c.Signal(syscall.SIGCONT)
+	kill := time.AfterFunc(grace, func() { _ = c.Signal(syscall.SIGKILL) })
+	defer kill.Stop()
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop %s: %w", c.name, ctx.Err())
+	}
+}
+
+// Done is closed when the child has ended.
+func (c *Child) Done() <-chan struct{} { return c.done }
+
+// Err is how the child ended: nil for status 0 and while it runs.
+func (c *Child) Err() error {
+	select {
+	case <-c.done:
+		return c.err
+	default:
+		return nil
+	}
+}
