@@ -43,7 +43,7 @@ func (s sighting) see(p Penalty, now time.Duration) sighting {
 
 // value is the penalty left at now.
 func (s sighting) value(cfg Config, now time.Duration) float64 {
-	return hysteresis.Decayed(s.Value, now-s.at, cfg.PenaltyHalfLife)
+	return hysteresis.Decayed(s.Value, now-s.at-cfg.MoveWithin, cfg.PenaltyHalfLife)
 }
 
 // wait is how long damping still forbids a move. With Hold set it is a plain
@@ -51,13 +51,17 @@ func (s sighting) value(cfg Config, now time.Duration) float64 {
 // 30 s after a first move (1 → 0.5), 47 s after one that came as soon as it
 // was allowed (1.5 → 0.5).
 func (s sighting) wait(cfg Config, now time.Duration, limit float64) time.Duration {
-	if s.Seq == 0 || s.Value == 0 {
+	if s.Value == 0 {
 		return 0
 	}
 	if cfg.Hold > 0 {
-		return max(0, s.at+cfg.Hold-now)
+		return max(0, s.at+cfg.MoveWithin+cfg.Hold-now)
 	}
-	return hysteresis.Until(s.value(cfg, now), limit, cfg.PenaltyHalfLife)
+	wait := hysteresis.Until(s.value(cfg, now), limit, cfg.PenaltyHalfLife)
+	if early := s.at + cfg.MoveWithin - now; early > 0 {
+		wait += early
+	}
+	return wait
 }
 
 // failure is a target that did not take leadership.
@@ -94,7 +98,11 @@ func (st State) Started(now time.Duration, m Move) State {
 // The target rests for Backoff, doubled with each failure. After an attempt
 // every target rests for Backoff, for each attempt stops writes for a second.
 func (st State) Failed(cfg Config, now time.Duration, m Move, attempted bool) State {
-	st.penalty = st.penalty.see(m.Undo, now)
+	if st.penalty.Penalty == m.Record {
+		// Without Started the record may never have been stored, and another's
+		// may stand under its Seq.
+		st.penalty = st.penalty.see(m.Undo, now)
+	}
 	if attempted {
 		st.restUntil = now + cfg.Backoff
 	}
@@ -115,9 +123,15 @@ func (st State) Failed(cfg Config, now time.Duration, m Move, attempted bool) St
 	return st
 }
 
-// Penalty is the damping penalty left at now, for metrics and rows.
+// Penalty is the damping penalty left at now.
 func (st State) Penalty(cfg Config, now time.Duration) float64 {
-	return st.penalty.value(cfg, now)
+	return max(st.penalty.value(cfg, now), st.unrecorded.value(cfg, now))
+}
+
+// damped is how long damping still forbids a move that needs a penalty below
+// limit.
+func (st State) damped(cfg Config, now time.Duration, limit float64) time.Duration {
+	return max(st.penalty.wait(cfg, now, limit), st.unrecorded.wait(cfg, now, limit))
 }
 
 // Record is the newest penalty record known, as a row repeats it.

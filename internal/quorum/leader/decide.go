@@ -66,12 +66,15 @@ type Plan struct {
 // State is what Decide remembers between calls. Its zero value is a fresh
 // start, and starting fresh can only delay a move.
 type State struct {
-	term      uint64
-	standing  []standing
-	penalty   sighting
-	failures  []failure
-	restUntil time.Duration
-	history   history
+	begun    bool
+	term     uint64
+	standing []standing
+	penalty  sighting
+	// unrecorded stands for the moves that a start under NOSPACE may have missed.
+	unrecorded sighting
+	failures   []failure
+	restUntil  time.Duration
+	history    history
 }
 
 // standing is since when a voter has been fit to lead without a break.
@@ -106,6 +109,10 @@ func Decide(cfg Config, st State, snap Snapshot) (State, Plan) {
 
 // observe takes in what matters to every agent, leader or not.
 func (st State) observe(snap Snapshot) State {
+	if !st.begun && snap.Unrecorded {
+		st.unrecorded = sighting{Penalty{Value: 1}, snap.Now}
+	}
+	st.begun = true
 	st.penalty = st.penalty.see(snap.Penalty, snap.Now)
 	for _, r := range snap.Rows {
 		st.penalty = st.penalty.see(r.Penalty, snap.Now)
@@ -214,11 +221,11 @@ func (v *view) release(c int, cfg Config, limit float64, st State, snap Snapshot
 		p.Refused = PenaltyUnknown
 		return p
 	}
-	if p.Wait = st.penalty.wait(cfg, snap.Now, limit); p.Wait > 0 {
+	if p.Wait = st.damped(cfg, snap.Now, limit); p.Wait > 0 {
 		p.Refused = Damped
 		return p
 	}
-	left := st.penalty.value(cfg, snap.Now)
+	left := st.Penalty(cfg, snap.Now)
 	record := Penalty{
 		Seq: st.penalty.Seq + 1, Value: left + 1,
 		From: snap.Self, To: p.Target, Term: snap.Own.Term,

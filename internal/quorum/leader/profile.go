@@ -33,6 +33,10 @@ type Config struct {
 	// is left after each half-life, and a move needs less than the limit.
 	PenaltyHalfLife time.Duration
 	PenaltyLimit    float64
+	// MoveWithin is how soon after its record a move starts, or not at all.
+	// Penalties begin to fade that much later, so that the wait runs from the
+	// move and not from its record.
+	MoveWithin time.Duration
 	// Hold, when set, replaces the penalty by a plain wait after each move.
 	Hold time.Duration
 
@@ -66,6 +70,7 @@ func Default() Config {
 		MembershipHold:  10 * time.Second,
 		PenaltyHalfLife: 30 * time.Second,
 		PenaltyLimit:    0.5,
+		MoveWithin:      time.Second,
 		Backoff:         5 * time.Second,
 		BackoffMax:      5 * time.Minute,
 		ReturnAfter:     5 * time.Minute,

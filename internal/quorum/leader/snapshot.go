@@ -107,6 +107,11 @@ type Snapshot struct {
 	// leader. Nothing moves without it: a record written by the former leader
 	// must not be missed.
 	PenaltyKnown bool
+	// Unrecorded says that the store takes no records (a NOSPACE alarm is on):
+	// the mover's record then needs the acknowledgement of the target's agent
+	// instead. An agent that starts in such a time cannot know of records that
+	// were never stored, and counts its start as a move.
+	Unrecorded bool
 	// QuietFor is how long the own member has had few proposals pending.
 	QuietFor time.Duration
 }
