@@ -5,13 +5,14 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-ha/holdfast/internal/base/config"
 )
 
 //go:embed scenarios/*.yaml
@@ -58,8 +59,8 @@ func Load(ref string) (*Scenario, error) {
 // Parse reads and validates one scenario. file names it in errors.
 func Parse(file string, data []byte) (*Scenario, error) {
 	var s Scenario
-	if err := decode(data, &s); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	if err := config.Decode(bytes.NewReader(data), file, &s); err != nil {
+		return nil, err
 	}
 	if err := s.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
@@ -70,8 +71,8 @@ func Parse(file string, data []byte) (*Scenario, error) {
 // ParseCase reads a resolved case as [Case.YAML] wrote it.
 func ParseCase(file string, data []byte) (*Case, error) {
 	var c Case
-	if err := decode(data, &c); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	if err := config.Decode(bytes.NewReader(data), file, &c); err != nil {
+		return nil, err
 	}
 	return &c, nil
 }
@@ -85,37 +86,4 @@ func (c *Case) YAML() ([]byte, error) {
 		return nil, fmt.Errorf("encode case: %w", err)
 	}
 	return buf.Bytes(), nil
-}
-
-// decode is strict: unknown keys, duplicate keys and a second document are
-// errors of one line.
-func decode(data []byte, into any) error {
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	err := dec.Decode(into)
-	switch {
-	case errors.Is(err, io.EOF):
-		return errors.New("file is empty; `holdfast drill list --sample` prints a commented scenario")
-	case err != nil:
-		return oneLine(err)
-	}
-	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return errors.New("file holds a second document; keep one scenario per file")
-	}
-	return nil
-}
-
-// oneLine turns yaml's block of complaints into its first one with a remedy.
-func oneLine(err error) error {
-	text := err.Error()
-	var te *yaml.TypeError
-	if errors.As(err, &te) && len(te.Errors) > 0 {
-		text = te.Errors[0]
-	}
-	text = strings.TrimPrefix(strings.ReplaceAll(text, "\n", " "), "yaml: ")
-	if i := strings.Index(text, " not found in type "); i >= 0 {
-		text = text[:i] + " is unknown"
-		text = strings.Replace(text, "field ", "key ", 1)
-	}
-	return fmt.Errorf("%s; `holdfast drill list --sample` shows every key", text)
 }

@@ -96,7 +96,8 @@ type Step struct {
 type Cut struct {
 	From string `yaml:"from"`
 	To   string `yaml:"to,omitempty"`
-	// OneWay drops only packets travelling From → To.
+	// OneWay drops only packets travelling From → To; without To, what From
+	// sends.
 	OneWay bool `yaml:"oneWay,omitempty"`
 	// State is all, new or established; Proto all, tcp, udp or vxlan; Action
 	// drop, reset or icmp.

@@ -150,9 +150,9 @@ func TestMistakesGetOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ name, old, new, want string }{
-		{"unknown key", "title: Small", "title: Small\nholdd: 3s", `x.yaml: line 4: key holdd is unknown; `},
-		{"key twice", "title: Small", "title: Small\ntitle: Again", `x.yaml: line 4: mapping key "title" already defined`},
-		{"bare number", "title: Small", "title: Small\nphases: {hold: 20}", "x.yaml: line 4: cannot unmarshal !!int `20` into time.Duration"},
+		{"unknown key", "title: Small", "title: Small\nholdd: 3s", `x.yaml:4: field "holdd": `},
+		{"key twice", "title: Small", "title: Small\ntitle: Again", `x.yaml:4: field "title": `},
+		{"bare number", "title: Small", "title: Small\nphases: {hold: 20}", `x.yaml:4: field "phases.hold": `},
 		{"version", "version: 1", "version: 9", `x.yaml: version: 9 is not known; write version: 1`},
 		{"unknown site", "to: b", "to: z", `x.yaml: variants[0]: faults[0]: cuts[0]: to: "z" is unknown; choose one of a, b, c`},
 		{"self link", "to: b", "to: a", `x.yaml: variants[0]: faults[0]: cuts[0]: to: "a" is also from:; a link joins two sites`},
@@ -164,7 +164,7 @@ func TestMistakesGetOneLine(t *testing.T) {
 		{"endless flap", "{name: f,", "{name: f, for: 4s, every: 4s,", `x.yaml: variants[0]: faults[0]: every: 4s with for: 4s never heals; choose for: shorter than every:`},
 		{"nothing broken", "cuts: [{from: a, to: b}]", "cuts: []", `x.yaml: variants[0]: faults[0]: f: breaks nothing; give cuts, kill, pause or stop`},
 		{"short hold", "title: Small", "title: Small\nphases: {hold: 10ms}", `x.yaml: variants[0]: phases.hold: 10ms is out of range; choose 1s to 1h`},
-		{"two documents", "version: 1", "version: 1\n---\nversion: 1", `x.yaml: file holds a second document; keep one scenario per file`},
+		{"two documents", "version: 1", "version: 1\n---\nversion: 1", `x.yaml:2: a second document starts here; keep one document per file`},
 	} {
 		text := strings.Replace(small, tc.old, tc.new, 1)
 		_, err := Parse("x.yaml", []byte(text))

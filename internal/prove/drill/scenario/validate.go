@@ -177,9 +177,6 @@ func (c *Case) checkCut(cut Cut) error {
 	if err := c.checkPlace("from", cut.From); err != nil {
 		return err
 	}
-	if cut.To == "" && cut.OneWay {
-		return fmt.Errorf("oneWay: a whole site has no direction; give to: as well")
-	}
 	if cut.To != "" {
 		if err := c.checkPlace("to", cut.To); err != nil {
 			return err

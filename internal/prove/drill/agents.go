@@ -1,0 +1,278 @@
+package drill
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
+	"github.com/holdfast-ha/holdfast/internal/prove/lab"
+)
+
+// Ports of the agents of the first cluster; each further cluster has its own,
+// ten above.
+const (
+	meshPort      = 2384
+	telemetryPort = 9384
+	portStep      = 10
+)
+
+// leaderConfig is the file of `holdfast leader run --config`. Package leader
+// is not imported: a drill drives the product as its users do.
+type leaderConfig struct {
+	Etcd struct {
+		Endpoints []string `yaml:"endpoints"`
+		CA        string   `yaml:"ca"`
+		Cert      string   `yaml:"cert"`
+		Key       string   `yaml:"key"`
+		Metrics   string   `yaml:"metrics,omitempty"`
+		Peer      struct {
+			CA   string `yaml:"ca"`
+			Cert string `yaml:"cert"`
+			Key  string `yaml:"key"`
+		} `yaml:"peer"`
+	} `yaml:"etcd"`
+	Zone string `yaml:"zone"`
+	Mesh struct {
+		Listen string `yaml:"listen"`
+		Port   int    `yaml:"port"`
+	} `yaml:"mesh"`
+	Telemetry struct {
+		Listen string `yaml:"listen"`
+	} `yaml:"telemetry"`
+	Log struct {
+		Format string `yaml:"format"`
+	} `yaml:"log"`
+}
+
+// readyWithin is how long agents may take to see each other.
+const readyWithin = 20 * time.Second
+
+func (e *engine) startAgents(ctx context.Context) error {
+	e.running = map[scenario.Process]*lab.Child{}
+	if e.c.Agents == "none" {
+		return nil
+	}
+	var started []scenario.Process
+	for _, cluster := range e.c.ClusterNames() {
+		for _, site := range e.c.SiteNames() {
+			p := scenario.Process{Cluster: cluster, Site: site, Agent: true}
+			if err := e.startAgent(ctx, p); err != nil {
+				return err
+			}
+			started = append(started, p)
+		}
+	}
+	for _, p := range started {
+		if err := e.awaitReady(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func agentName(p scenario.Process) string { return "leader-" + p.Cluster + "-" + p.Site }
+
+func (e *engine) startAgent(ctx context.Context, p scenario.Process) error {
+	m := e.members[scenario.Process{Cluster: p.Cluster, Site: p.Site}]
+	name := agentName(p)
+	file, err := e.configFile(name+".yaml", e.leaderConfig(p, m))
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(e.w.LogPath(name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("open log of agent: %w", err)
+	}
+	events := &lines{each: func(line []byte) { e.agentLine(p, line) }}
+	child, err := m.Node().Spawn(ctx, lab.Process{
+		Name: name, Argv: []string{e.exe, "leader", "run", "--config", file},
+		Stdout: log, Stderr: io.MultiWriter(log, events),
+	})
+	if err != nil {
+		_ = log.Close()
+		return fmt.Errorf("start agent: %w", err)
+	}
+	e.running[p] = child
+	go func() {
+		<-child.Done()
+		_ = log.Close()
+	}()
+	e.expectAgent(p, child)
+	return nil
+}
+
+func (e *engine) leaderConfig(p scenario.Process, m *lab.Member) leaderConfig {
+	i := e.clusterIndex(p.Cluster)
+	pki := m.PKI()
+	var c leaderConfig
+	c.Etcd.Endpoints = []string{m.ClientURL()}
+	c.Etcd.CA, c.Etcd.Cert, c.Etcd.Key = pki.CA, pki.ClientCert, pki.ClientKey
+	c.Etcd.Peer.CA, c.Etcd.Peer.Cert, c.Etcd.Peer.Key = pki.CA, pki.PeerCert, pki.PeerKey
+	c.Zone = e.zoneOf(p.Site)
+	c.Mesh.Port = meshPort + portStep*i
+	c.Mesh.Listen = net.JoinHostPort(m.Node().IP().String(), strconv.Itoa(c.Mesh.Port))
+	c.Telemetry.Listen = telemetryAddr(i)
+	c.Log.Format = "json"
+	return c
+}
+
+func telemetryAddr(cluster int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(telemetryPort+portStep*cluster))
+}
+
+func (e *engine) clusterIndex(name string) int {
+	for i, c := range e.c.ClusterNames() {
+		if c == name {
+			return i
+		}
+	}
+	return 0
+}
+
+func (e *engine) zoneOf(site string) string {
+	for _, s := range e.c.Lab.Sites {
+		if s.Name == site && s.Zone != "" {
+			return s.Zone
+		}
+	}
+	return site
+}
+
+// awaitReady waits until the agent answers /readyz with 200.
+func (e *engine) awaitReady(ctx context.Context, p scenario.Process) error {
+	child := e.running[p]
+	node := e.members[scenario.Process{Cluster: p.Cluster, Site: p.Site}].Node()
+	transport := &http.Transport{DialContext: node.DialContext, DisableKeepAlives: true}
+	client := &http.Client{Transport: transport, Timeout: time.Second}
+	url := "http://" + telemetryAddr(e.clusterIndex(p.Cluster)) + "/readyz"
+	answer := "no answer"
+	ready := func() bool {
+		if child.Err() != nil {
+			return true
+		}
+		var ok bool
+		ok, answer = ask(ctx, client, url)
+		return ok
+	}
+	if !until(ctx, readyWithin, ready) {
+		return fmt.Errorf("agent %s is not ready after %s: %s", p, readyWithin, answer)
+	}
+	if err := child.Err(); err != nil {
+		return fmt.Errorf("agent %s ended at its start: %w; see logs/%s.log", p, err, agentName(p))
+	}
+	return nil
+}
+
+func ask(ctx context.Context, client *http.Client, url string) (ok bool, answer string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false, err.Error()
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return false, err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
+	return resp.StatusCode == http.StatusOK, strings.Join(strings.Fields(string(body)), " ")
+}
+
+// expectAgent reports an agent that ends without having been stopped.
+func (e *engine) expectAgent(p scenario.Process, child *lab.Child) {
+	go func() {
+		<-child.Done()
+		e.mu.Lock()
+		asked := e.ending || e.running[p] != child
+		e.mu.Unlock()
+		if !asked {
+			e.trouble("agent %s ended by itself: %v; see logs/%s.log", p, child.Err(), agentName(p))
+		}
+	}()
+}
+
+func (e *engine) stopAgent(ctx context.Context, p scenario.Process, grace time.Duration) error {
+	e.mu.Lock()
+	child := e.running[p]
+	delete(e.running, p)
+	e.mu.Unlock()
+	if child == nil {
+		return nil
+	}
+	return child.Stop(ctx, grace)
+}
+
+func (e *engine) stopAgents(ctx context.Context) {
+	for p := range e.running {
+		_ = e.stopAgent(ctx, p, 5*time.Second)
+	}
+}
+
+// agentKinds maps the messages of the leader agent to kinds of events.
+var agentKinds = map[string]string{
+	"moving leadership": record.KindMoving,
+	"leadership moved":  record.KindMove,
+	"move failed":       record.KindMoveFailed,
+	"move refused":      record.KindMoveFailed,
+}
+
+// agentLine turns a line of an agent's log into an event when it is one.
+func (e *engine) agentLine(p scenario.Process, line []byte) {
+	ev, ok := parseAgentLine(p, line, e.clock.now())
+	if ok {
+		e.w.Event(ev)
+	}
+}
+
+// parseAgentLine reads a JSON line of slog. An event is dated by the agent's
+// own time unless that is far from now: agents share the machine's clock, and
+// the pipe may lag under load.
+func parseAgentLine(p scenario.Process, line []byte, now time.Time) (record.Event, bool) {
+	var fields map[string]any
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return record.Event{}, false
+	}
+	msg, _ := fields["msg"].(string)
+	kind, known := agentKinds[msg]
+	if !known {
+		return record.Event{}, false
+	}
+	ev := record.Event{At: now, Source: "agent/" + p.Site, Kind: kind, Cluster: p.Cluster, Keys: map[string]string{}}
+	if text, ok := fields["time"].(string); ok {
+		if t, err := time.Parse(time.RFC3339Nano, text); err == nil && t.Sub(now).Abs() < 2*time.Second {
+			ev.At = t
+		}
+	}
+	for name, v := range fields {
+		if name != "msg" && name != "time" && name != "level" {
+			ev.Keys[name] = text(v)
+		}
+	}
+	ev.Message = agentMessage(msg, ev.Keys)
+	return ev, true
+}
+
+func text(v any) string {
+	if f, ok := v.(float64); ok {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return fmt.Sprint(v)
+}
+
+func agentMessage(msg string, keys map[string]string) string {
+	out := fmt.Sprintf("%s from %s to %s", msg, keys["from"], keys["to"])
+	for _, why := range []string{"reason", "error"} {
+		if keys[why] != "" {
+			out += ": " + keys[why]
+		}
+	}
+	return out
+}

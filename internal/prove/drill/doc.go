@@ -1,0 +1,20 @@
+// Package drill breaks a network on purpose and says what clients noticed.
+//
+// Guarantees:
+//
+//   - A fault that was not measured to be in force makes the run inconclusive,
+//     never passed; so do a cluster that was not steady before, and a prober
+//     that could not keep its schedule.
+//   - Every run has a lab of its own, and nothing outlives it: after success,
+//     failure, SIGINT or SIGKILL no namespace, interface, rule or process is
+//     left. Each change is in commands.log before it is made.
+//   - The verdict is formed from files. What [Run] reports is what judging the
+//     directory again reports.
+//   - Clients are separate processes in the network of their site. They share
+//     no connection, clock or scheduler with the engine that breaks things.
+//
+// A run goes through the phases plan (build the lab, force the leaders, start
+// agents and probers), baseline, inject, verify, hold, heal and settle, then
+// judge. Package scenario describes drills, package record keeps what a run
+// saw and package judge forms the verdict.
+package drill

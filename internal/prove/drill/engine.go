@@ -1,0 +1,236 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
+	"github.com/holdfast-ha/holdfast/internal/prove/lab"
+	"github.com/holdfast-ha/holdfast/internal/prove/probe"
+)
+
+// engine takes one case through its phases.
+type engine struct {
+	c      *scenario.Case
+	agents bool
+	peer   string
+	exe    string // this program, for probers and agents
+	log    *slog.Logger
+	show   *progress
+
+	clock clock
+	w     *record.Writer
+	lab   *lab.Lab
+	// members of the lab by cluster and site.
+	members  map[scenario.Process]*lab.Member
+	probers  map[string]*lab.Child
+	running  map[scenario.Process]*lab.Child // agents
+	watchers *watchers
+	versions map[string]bool // of etcd, as its members say
+
+	mu  sync.Mutex
+	run record.Run
+	// recent holds the samples since the baseline began, until the injection.
+	recent []probe.Sample
+	fresh  map[string]int // good samples in a row, by path
+	ending bool           // children are being stopped; their end is no news
+}
+
+// settleDown bounds how long a fresh lab may take until every path answers.
+const settleDown = 20 * time.Second
+
+// Do runs the case and leaves its record in w. The error is nil when the run
+// came to its end, even if it proves nothing; why it does not is in the record.
+func (e *engine) do(ctx context.Context) error {
+	e.clock = newClock()
+	e.versions = map[string]bool{}
+	e.run = record.Run{Agents: e.agents, Started: e.clock.now()}
+	err := e.phases(ctx)
+	return errors.Join(err, e.finish())
+}
+
+func (e *engine) phases(ctx context.Context) error {
+	if err := e.phase(ctx, "plan", 0, e.build); err != nil {
+		return err
+	}
+	if steady := e.baseline(ctx); !steady {
+		return ctx.Err()
+	}
+	end := e.hold(ctx)
+	if err := e.phase(ctx, "heal", 0, e.heal); err != nil {
+		e.trouble("heal: %v", err)
+	}
+	if end != nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return e.phase(ctx, "settle", e.c.Phases.Settle, e.settle)
+}
+
+// phase records and shows one phase.
+func (e *engine) phase(ctx context.Context, name string, length time.Duration, f func(context.Context) error) error {
+	e.show.phase(name, length)
+	from := e.clock.now()
+	err := f(ctx)
+	e.run.Phases = append(e.run.Phases, record.Phase{Name: name, From: from, To: e.clock.now()})
+	return err
+}
+
+// build starts everything: lab, etcd, leaders, agents, observers, probers.
+func (e *engine) build(ctx context.Context) error {
+	spec, err := labSpec(e.c, e.peer, filepath.Join(e.w.Dir(), "lab"))
+	if err != nil {
+		return err
+	}
+	if e.lab, err = lab.Start(ctx, spec, e.log); err != nil {
+		return fmt.Errorf("start lab: %w", err)
+	}
+	if err := e.lab.StartEtcd(ctx); err != nil {
+		return fmt.Errorf("start etcd: %w", err)
+	}
+	if err := e.findMembers(); err != nil {
+		return err
+	}
+	if err := e.watch(ctx); err != nil {
+		return err
+	}
+	if err := e.forceLeaders(ctx); err != nil {
+		return err
+	}
+	if e.agents {
+		if err := e.startAgents(ctx); err != nil {
+			return err
+		}
+	}
+	if err := e.startProbers(ctx); err != nil {
+		return err
+	}
+	return e.warmUp(ctx)
+}
+
+func (e *engine) findMembers() error {
+	e.members = map[scenario.Process]*lab.Member{}
+	for _, cluster := range e.c.ClusterNames() {
+		for _, site := range e.c.SiteNames() {
+			m, err := e.lab.Member(cluster, site)
+			if err != nil {
+				return fmt.Errorf("find member: %w", err)
+			}
+			e.members[scenario.Process{Cluster: cluster, Site: site}] = m
+		}
+	}
+	return nil
+}
+
+// forceLeaders brings the leader of every cluster to its starting site.
+func (e *engine) forceLeaders(ctx context.Context) error {
+	for cluster, site := range e.c.Leaders {
+		if err := e.lab.MoveLeader(ctx, cluster, site); err != nil {
+			return fmt.Errorf("force the leader of %s to site %s: %w", cluster, site, err)
+		}
+	}
+	return nil
+}
+
+// astray names a cluster whose leader is not where the case wants it.
+func (e *engine) astray() string {
+	for cluster, site := range e.c.Leaders {
+		if at := e.watchers.leaderSite(cluster); at != site {
+			return fmt.Sprintf("the leader of %s is in %q and not in %q", cluster, at, site)
+		}
+	}
+	return ""
+}
+
+// trouble notes what makes the run inconclusive.
+func (e *engine) trouble(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	e.log.Warn("drill in trouble", "reason", text)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.run.Trouble = append(e.run.Trouble, text)
+}
+
+// settle watches the healed cluster.
+func (e *engine) settle(ctx context.Context) error {
+	return e.clock.pause(ctx, e.clock.now().Add(e.c.Phases.Settle))
+}
+
+// finish stops the probers first, so that their samples in flight are awaited
+// while everything still runs, then closes the lab and completes the record.
+func (e *engine) finish() error {
+	// The run may have been interrupted; its end must not be.
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	e.show.phase("stop", 0)
+	e.run.Ended = e.clock.now()
+	e.mu.Lock()
+	e.ending = true
+	e.mu.Unlock()
+	e.stopProbers(ctx)
+	if e.watchers != nil {
+		e.watchers.stop()
+	}
+	e.stopAgents(ctx)
+	var errs []error
+	if e.lab != nil {
+		e.run.Environment = e.environment()
+		journal := e.lab.Journal()
+		errs = append(errs, e.lab.Close(), e.keepLogs(journal))
+	}
+	e.closeFaults()
+	return errors.Join(append(errs, e.w.Close(e.run))...)
+}
+
+// closeFaults ends what was still in force when the lab went down.
+func (e *engine) closeFaults() {
+	for i := range e.run.Faults {
+		if e.run.Faults[i].To.IsZero() {
+			e.run.Faults[i].To = e.run.Ended
+		}
+	}
+}
+
+// keepLogs moves the lab's logs and commands into the record and removes the
+// rest of its directory, which holds private keys.
+func (e *engine) keepLogs(journal []string) error {
+	dir := filepath.Join(e.w.Dir(), "lab")
+	logs, _ := filepath.Glob(filepath.Join(dir, "logs", "*.log"))
+	for _, path := range logs {
+		to := filepath.Join(e.w.Dir(), record.LogsDir, filepath.Base(path))
+		if err := os.Rename(path, to); err != nil {
+			return fmt.Errorf("keep log: %w", err)
+		}
+	}
+	for _, line := range journal {
+		if err := e.w.Command(line); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove lab directory: %w", err)
+	}
+	return nil
+}
+
+func (e *engine) environment() map[string]string {
+	env := e.lab.Environment()
+	if env == nil {
+		env = map[string]string{}
+	}
+	env["etcd-version"] = strings.Join(slices.Sorted(maps.Keys(e.versions)), ", ")
+	for _, k := range e.c.Clusters {
+		t := e.c.TimersOf(k.Name)
+		env["timers/"+k.Name] = fmt.Sprintf("heartbeat %s, election %s, settle %s", k.Heartbeat, t.Election, t.Settle)
+	}
+	return env
+}

@@ -1,0 +1,270 @@
+package drill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/judge"
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
+	"github.com/holdfast-ha/holdfast/internal/prove/lab"
+)
+
+// baselineTries is how often an unclean baseline is tried: a shared machine
+// may hiccup once, twice is a sign.
+const baselineTries = 2
+
+// baseline watches the unbroken cluster and says whether it was steady.
+func (e *engine) baseline(ctx context.Context) bool {
+	var doubts []string
+	for range baselineTries {
+		from := e.markBaseline()
+		err := e.phase(ctx, "baseline", e.c.Phases.Baseline, func(ctx context.Context) error {
+			return e.clock.pause(ctx, from.Add(e.c.Phases.Baseline))
+		})
+		if err != nil {
+			e.trouble("interrupted during the baseline")
+			return false
+		}
+		doubts = judge.Unsteady(e.c, e.since(), from, e.clock.now())
+		if reason := e.astray(); reason != "" {
+			doubts = append(doubts, reason)
+			if err := e.forceLeaders(ctx); err != nil {
+				doubts = append(doubts, err.Error())
+			}
+		}
+		if len(doubts) == 0 {
+			return true
+		}
+		e.log.Warn("baseline not clean", "first", doubts[0], "count", len(doubts))
+	}
+	for _, d := range doubts {
+		e.trouble("%s", d)
+	}
+	return false
+}
+
+// hold injects the timetable and keeps it in force. The error is not nil when
+// the hold ended early.
+func (e *engine) hold(ctx context.Context) error {
+	table := timetable(e.c.Faults, e.c.Phases.Hold)
+	e.run.Injected = e.clock.now()
+	e.show.phase("inject", 0)
+	err := e.perform(ctx, table[0])
+	e.splitInjection()
+	if err != nil {
+		e.trouble("%v", err)
+		return err
+	}
+	return e.phase(ctx, "hold", e.c.Phases.Hold, func(ctx context.Context) error {
+		for _, a := range table[1:] {
+			if err := e.clock.pause(ctx, e.run.Injected.Add(a.at)); err != nil {
+				return e.interrupted(err)
+			}
+			if err := e.perform(ctx, a); err != nil {
+				e.trouble("%v", err)
+				return err
+			}
+		}
+		return e.interrupted(e.clock.pause(ctx, e.run.Injected.Add(e.c.Phases.Hold)))
+	})
+}
+
+// splitInjection tells the phase in which the first fault was applied from the
+// one in which it was measured.
+func (e *engine) splitInjection() {
+	applied, end := e.clock.now(), e.clock.now()
+	for _, c := range e.lab.Cuts() {
+		if at := e.clock.at(c.Since); at.Before(applied) {
+			applied = at
+		}
+	}
+	e.run.Phases = append(e.run.Phases,
+		record.Phase{Name: "inject", From: e.run.Injected, To: applied},
+		record.Phase{Name: "verify", From: applied, To: end})
+}
+
+func (e *engine) interrupted(err error) error {
+	if err != nil {
+		e.trouble("interrupted while the fault was in force")
+	}
+	return err
+}
+
+func (e *engine) perform(ctx context.Context, a action) error {
+	if a.undo {
+		return e.undo(ctx, a)
+	}
+	return e.inject(ctx, a)
+}
+
+// inject journals the fault, applies it and has it measured.
+func (e *engine) inject(ctx context.Context, a action) error {
+	now := e.clock.now()
+	if err := e.w.Journal(now, "inject "+a.name()+": "+a.detail()); err != nil {
+		return err
+	}
+	links, sites := a.struck(e.c)
+	e.run.Faults = append(e.run.Faults, record.Fault{
+		Name: a.name(), Kind: a.kind(), Detail: a.detail(), From: e.clock.now(), Links: links, Sites: sites,
+	})
+	fault := &e.run.Faults[len(e.run.Faults)-1]
+	if err := e.strike(ctx, a); err != nil {
+		return fmt.Errorf("inject %s: %w", a.name(), err)
+	}
+	if len(a.step.Cuts) > 0 {
+		if err := e.lab.Cut(ctx, a.cuts()...); err != nil {
+			if errors.Is(err, lab.ErrNotInForce) {
+				return fmt.Errorf("fault %s is not in force: %w", a.name(), err)
+			}
+			return fmt.Errorf("inject %s: %w", a.name(), err)
+		}
+	}
+	fault.Verified = true
+	return nil
+}
+
+// strike hits the processes of a step. It comes before the cuts: a process
+// dies at once, a cut takes a measurement to return.
+func (e *engine) strike(ctx context.Context, a action) error {
+	for _, t := range a.step.Kill {
+		if err := e.each(t, func(p scenario.Process) error { return e.kill(ctx, p) }); err != nil {
+			return err
+		}
+	}
+	for _, t := range a.step.Stop {
+		if err := e.each(t, func(p scenario.Process) error { return e.end(ctx, p, 10*time.Second) }); err != nil {
+			return err
+		}
+	}
+	for _, t := range a.step.Pause {
+		if err := e.each(t, func(p scenario.Process) error { return e.signal(p, syscall.SIGSTOP) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each applies f to every running process that target names.
+func (e *engine) each(target string, f func(scenario.Process) error) error {
+	procs, err := e.c.Resolve(target)
+	if err != nil {
+		return err
+	}
+	for _, p := range procs {
+		if p.Agent && !e.agents {
+			continue
+		}
+		if err := f(p); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+func (e *engine) kill(ctx context.Context, p scenario.Process) error { return e.end(ctx, p, 0) }
+
+// end stops a process; grace 0 kills it.
+func (e *engine) end(ctx context.Context, p scenario.Process, grace time.Duration) error {
+	if p.Agent {
+		return e.stopAgent(ctx, p, grace)
+	}
+	if grace == 0 {
+		return e.members[p].Kill(ctx)
+	}
+	return e.members[p].Stop(ctx)
+}
+
+func (e *engine) signal(p scenario.Process, sig os.Signal) error {
+	child := e.running[p]
+	if !p.Agent {
+		child = e.members[p].Child()
+	}
+	if child == nil {
+		return nil
+	}
+	return child.Signal(sig)
+}
+
+// undo takes one fault back.
+func (e *engine) undo(ctx context.Context, a action) error {
+	if err := e.w.Journal(e.clock.now(), "undo "+a.name()); err != nil {
+		return err
+	}
+	now := e.clock.now()
+	for i := range e.run.Faults {
+		if f := &e.run.Faults[i]; f.Name == a.name() && f.To.IsZero() {
+			f.To = now
+		}
+	}
+	if cuts := a.cuts(); len(cuts) > 0 {
+		names := make([]string, len(cuts))
+		for i, c := range cuts {
+			names[i] = c.Name
+		}
+		if err := e.lab.Heal(ctx, names...); err != nil {
+			return fmt.Errorf("heal %s: %w", a.name(), err)
+		}
+	}
+	return e.revive(ctx, a.step)
+}
+
+// revive starts or continues the processes of a step, members before agents.
+func (e *engine) revive(ctx context.Context, s scenario.Step) error {
+	for _, t := range s.Pause {
+		if err := e.each(t, func(p scenario.Process) error { return e.signal(p, syscall.SIGCONT) }); err != nil {
+			return err
+		}
+	}
+	for _, agent := range []bool{false, true} {
+		for _, t := range append(append([]string{}, s.Kill...), s.Stop...) {
+			err := e.each(t, func(p scenario.Process) error {
+				if p.Agent != agent {
+					return nil
+				}
+				return e.start(ctx, p)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *engine) start(ctx context.Context, p scenario.Process) error {
+	if p.Agent {
+		return e.startAgent(ctx, p)
+	}
+	if e.members[p].Child() != nil {
+		return nil
+	}
+	return e.members[p].Start(ctx)
+}
+
+// heal undoes whatever is still in force. It runs even after an interrupt.
+func (e *engine) heal(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	e.run.Healed = e.clock.now()
+	var errs []error
+	for _, a := range timetable(e.c.Faults, e.c.Phases.Hold) {
+		if !a.undo && e.inForce(a) {
+			errs = append(errs, e.undo(ctx, a))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (e *engine) inForce(a action) bool {
+	for _, f := range e.run.Faults {
+		if f.Name == a.name() && f.To.IsZero() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,219 @@
+package drill
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
+	"github.com/holdfast-ha/holdfast/internal/prove/lab"
+	"github.com/holdfast-ha/holdfast/internal/prove/probe"
+)
+
+// warmSamples is how many good samples in a row make a path warm.
+const warmSamples = 5
+
+// startProbers runs one `holdfast probe` per client site, in the namespace of
+// the site's node.
+func (e *engine) startProbers(ctx context.Context) error {
+	e.probers = map[string]*lab.Child{}
+	e.fresh = map[string]int{}
+	for _, site := range e.c.SiteNames() {
+		cfg, err := e.probeConfig(site)
+		if err != nil {
+			return err
+		}
+		if len(cfg.Targets) == 0 {
+			continue
+		}
+		if err := e.startProber(ctx, site, cfg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *engine) startProber(ctx context.Context, site string, cfg probe.Config) error {
+	file, err := e.configFile("probe-"+site+".yaml", cfg)
+	if err != nil {
+		return err
+	}
+	node, err := e.nodeOf(site)
+	if err != nil {
+		return err
+	}
+	child, err := node.Spawn(ctx, lab.Process{
+		Name:   "probe-" + site,
+		Argv:   []string{e.exe, "probe", "--config", file, "--ndjson", "-"},
+		Stdout: &lines{each: e.sample},
+	})
+	if err != nil {
+		return fmt.Errorf("start prober: %w", err)
+	}
+	e.probers[site] = child
+	e.run.Controls = append(e.run.Controls, cfg.Control.Name)
+	e.expectLife("probe-"+site, child)
+	return nil
+}
+
+// probeConfig is what the prober in site has to do.
+func (e *engine) probeConfig(site string) (probe.Config, error) {
+	cfg := probe.Config{Control: probe.Control{Name: site + "/control"}}
+	for _, p := range e.c.PathsOf(site) {
+		name := strings.TrimSuffix(p.Name, "/"+p.Kind+"/"+p.Mode)
+		i := slices.IndexFunc(cfg.Targets, func(t probe.Target) bool { return t.Name == name })
+		if i < 0 {
+			t, err := e.probeTarget(name, p)
+			if err != nil {
+				return cfg, err
+			}
+			cfg.Targets = append(cfg.Targets, t)
+			i = len(cfg.Targets) - 1
+		}
+		t := &cfg.Targets[i]
+		if k := probe.Kind(p.Kind); !slices.Contains(t.Kinds, k) {
+			t.Kinds = append(t.Kinds, k)
+		}
+		if m := probe.Mode(p.Mode); !slices.Contains(t.Modes, m) {
+			t.Modes = append(t.Modes, m)
+		}
+	}
+	return cfg, nil
+}
+
+func (e *engine) probeTarget(name string, p scenario.Path) (probe.Target, error) {
+	m := e.members[scenario.Process{Cluster: p.Cluster, Site: p.Target}]
+	if m == nil {
+		return probe.Target{}, fmt.Errorf("path %s: cluster %s has no member in site %s", p.Name, p.Cluster, p.Target)
+	}
+	pki := m.PKI()
+	host, ok := strings.CutPrefix(m.ClientURL(), "https://")
+	if !ok {
+		return probe.Target{}, fmt.Errorf("path %s: member has the URL %s, not https", p.Name, m.ClientURL())
+	}
+	return probe.Target{
+		Name: name, URL: "etcd://" + host, Interval: p.Interval, Timeout: p.Timeout,
+		TLS:    &probe.TLS{CA: pki.CA, Cert: pki.ClientCert, Key: pki.ClientKey},
+		Labels: map[string]string{"site": p.Site},
+	}, nil
+}
+
+// configFile writes a child's settings beside the lab, whose directory goes
+// with the lab.
+func (e *engine) configFile(name string, v any) (string, error) {
+	data, err := yaml.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("write %s: %w", name, err)
+	}
+	path := filepath.Join(e.w.Dir(), "lab", name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return "", fmt.Errorf("write settings: %w", err)
+	}
+	return path, nil
+}
+
+func (e *engine) nodeOf(site string) (*lab.Node, error) {
+	for _, n := range e.lab.Nodes() {
+		if n.Site() == site {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("site %s has no node", site)
+}
+
+// sample takes one line of a prober.
+func (e *engine) sample(line []byte) {
+	var s probe.Sample
+	if err := json.Unmarshal(line, &s); err != nil || s.Path == "" {
+		return // the last line of a prober that was killed
+	}
+	e.w.Sample(s)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.run.Injected.IsZero() {
+		e.recent = append(e.recent, s)
+	}
+	if s.OK {
+		e.fresh[s.Path]++
+	} else {
+		e.fresh[s.Path] = 0
+	}
+}
+
+// markBaseline forgets the samples so far and returns the time from which
+// those of the baseline count.
+func (e *engine) markBaseline() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.recent = nil
+	return e.clock.now()
+}
+
+// since returns the samples seen since markBaseline, by path.
+func (e *engine) since() map[string][]probe.Sample {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return probe.ByPath(slices.Clone(e.recent))
+}
+
+// warmUp waits until every path has answered a few times in a row, so that the
+// dialling of the first connections is not taken for unrest.
+func (e *engine) warmUp(ctx context.Context) error {
+	var cold string
+	warm := func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		for _, p := range e.c.Paths {
+			if e.fresh[p.Name] < warmSamples {
+				cold = p.Name
+				return false
+			}
+		}
+		return true
+	}
+	if until(ctx, settleDown, warm) {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return fmt.Errorf("path %s did not answer %d times in a row within %s of the start", cold, warmSamples, settleDown)
+}
+
+// stopProbers ends them cleanly: each waits for its samples in flight.
+func (e *engine) stopProbers(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, child := range e.probers {
+		wg.Go(func() { _ = child.Stop(ctx, 15*time.Second) })
+	}
+	wg.Wait()
+}
+
+// expectLife turns the unasked end of a prober or agent into an event, and the
+// run into an inconclusive one.
+func (e *engine) expectLife(name string, child *lab.Child) {
+	go func() {
+		<-child.Done()
+		e.mu.Lock()
+		asked := e.ending
+		e.mu.Unlock()
+		if asked || errors.Is(child.Err(), os.ErrProcessDone) {
+			return
+		}
+		e.w.Event(record.Event{
+			At: e.clock.now(), Source: "engine", Kind: record.KindExit,
+			Message: fmt.Sprintf("%s ended by itself: %v", name, child.Err()), Keys: map[string]string{"process": name},
+		})
+		e.trouble("%s ended by itself: %v; see logs/%s.log", name, child.Err(), name)
+	}()
+}

@@ -1,0 +1,96 @@
+package record
+
+import (
+	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
+	"github.com/holdfast-ha/holdfast/internal/prove/probe"
+	"github.com/holdfast-ha/holdfast/internal/prove/report"
+)
+
+// Version is the schema version of run.json.
+const Version = 1
+
+// Files of a run directory.
+const (
+	CaseFile    = report.ScenarioFile
+	RunFile     = "run.json"
+	EnvFile     = report.EnvFile
+	SamplesFile = report.SamplesFile
+	EventsFile  = report.EventsFile
+	JournalFile = report.CommandsFile
+	LogsDir     = "logs"
+)
+
+// Record is all that a run saw: the input of the judge.
+type Record struct {
+	Case    *scenario.Case
+	Run     Run
+	Samples []probe.Sample
+	Events  []Event
+}
+
+// Run is run.json. Times are wall-clock, from one monotonic origin.
+type Run struct {
+	Version int       `json:"version"`
+	Agents  bool      `json:"agents"`
+	Started time.Time `json:"started"`
+	// Injected is just before the first fault was applied, the origin of time
+	// in reports; Healed just before the last was undone. Zero when the run
+	// did not come so far.
+	Injected time.Time `json:"injected,omitzero"`
+	Healed   time.Time `json:"healed,omitzero"`
+	Ended    time.Time `json:"ended"`
+	Phases   []Phase   `json:"phases"`
+	Faults   []Fault   `json:"faults"`
+	// Members maps the name of each etcd member to its site.
+	Members map[string]string `json:"members,omitempty"`
+	// Controls are the paths to the probers' own loopback.
+	Controls []string `json:"controls,omitempty"`
+	// Trouble is what kept the run from proving anything, in words.
+	Trouble     []string          `json:"trouble,omitempty"`
+	Environment map[string]string `json:"environment,omitempty"`
+}
+
+// Phase is a stretch of the run.
+type Phase struct {
+	Name string    `json:"name"`
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// Fault is one injection; To is zero while it is in force.
+type Fault struct {
+	Name   string    `json:"name"`
+	Kind   string    `json:"kind"`
+	Detail string    `json:"detail"`
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to,omitzero"`
+	// Verified says that the measured reachability equalled the declared one.
+	Verified bool          `json:"verified"`
+	Links    []report.Link `json:"links,omitempty"`
+	Sites    []string      `json:"sites,omitempty"`
+}
+
+// Kinds of events.
+const (
+	KindLeader     = "leader-changed" // a member follows another leader; keys from, to, member
+	KindNoLeader   = "no-leader"      // a member's raft has no leader; key member
+	KindLeaderBack = "leader-back"    // it has one again; keys member, to
+	KindSilent     = "member-silent"  // a member does not answer Status; key member
+	KindAnswers    = "member-answers" // it answers again; key member
+	KindMoving     = "moving"         // an agent is about to move the leader
+	KindMove       = "move"           // it has; keys from, to, took_ms, reason
+	KindMoveFailed = "move-failed"    // it could not
+	KindExit       = "exit"           // a child process ended by itself
+)
+
+// Event is something the cluster or an agent did.
+type Event struct {
+	At      time.Time         `json:"at"`
+	Source  string            `json:"source"`
+	Kind    string            `json:"kind"`
+	Cluster string            `json:"cluster,omitempty"`
+	Message string            `json:"message"`
+	Keys    map[string]string `json:"keys,omitempty"`
+}
