@@ -45,6 +45,26 @@ func (s *sheet) diagram(x, y, w, h float64) {
 	}
 }
 
+// diagramWords is the diagram for those who cannot see it.
+func (s *sheet) diagramWords() string {
+	run := s.section.judged()
+	names := s.report.siteNames(s.section)
+	words := make([]string, len(names))
+	for i, name := range names {
+		words[i] = brief(name, 24)
+	}
+	text := "Sites " + list(words) + "."
+	for i, f := range run.Faults {
+		if i < 5 {
+			text += " " + faultLabel(f) + "."
+		}
+	}
+	for _, w := range s.report.ways(run, names) {
+		text += " " + w.words(w.cluster != "") + "."
+	}
+	return text
+}
+
 // spots places the sites: three as a triangle with the witness (or the third) on
 // top, others on a ring.
 func (s *sheet) spots(names []string, x, y, w, h float64) []spot {
@@ -167,7 +187,7 @@ func (s *sheet) siteMark(run *Run, at spot) {
 	}
 	s.Text(at.x, at.y+size*.36, "hf-strong", text, svg.N("font-size", size), svg.A("text-anchor", "middle"))
 	if at.witness {
-		s.Text(at.x+siteRadius+6, at.y+4, "hf-mute", "witness", svg.N("font-size", s.size-1))
+		s.Text(at.x+siteRadius+8, at.y+4, "hf-mute", "witness", svg.N("font-size", s.size-1))
 	}
 }
 
@@ -190,8 +210,12 @@ func (w way) words(many bool) string {
 // the last fault is undone.
 func (r *Report) ways(run *Run, sites []string) []way {
 	var list []way
+	end := 0.0
+	for _, f := range run.Faults {
+		end = max(end, f.ToMS)
+	}
 	for _, e := range run.Events {
-		if e.Kind != "leader-changed" && e.Kind != "move" {
+		if e.Kind != "leader-changed" && e.Kind != "move" || e.AtMS > end {
 			continue
 		}
 		from, to := r.siteOf(e.Keys["from"], sites), r.siteOf(e.Keys["to"], sites)

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/report/svg"
@@ -21,11 +22,14 @@ type marker struct {
 var markers = []marker{
 	{"move", "leadership moved by an agent", 0, true, false, drawDiamond("hf-mark")},
 	{"leader-changed", "leader changed", 1, true, false, drawDisc("hf-mark")},
-	{"no-leader", "member without leader", 2, false, true, drawSquare("hf-hollowbad")},
-	{"move-failed", "move failed", 3, false, true, drawDiamond("hf-hollowbad")},
-	{"move-refused", "move refused", 4, false, false, drawDiamond("hf-hollow")},
-	{"leader-back", "leader known again", 5, false, false, drawDisc("hf-hollow")},
-	{"", "other event", 6, false, false, drawTick},
+	{"move-failed", "move failed", 2, false, true, drawDiamond("hf-hollowbad")},
+	{"exit", "process ended", 2, false, true, drawSquare("hf-hollowbad")},
+	{"no-leader", "member without leader", 3, false, true, drawSquare("hf-hollowbad")},
+	{"member-silent", "member does not answer", 4, false, true, drawSquare("hf-hollowbad")},
+	{"move-refused", "move refused", 5, false, false, drawDiamond("hf-hollow")},
+	{"leader-back", "leader known again", 6, false, false, drawDisc("hf-hollow")},
+	{"member-answers", "member answers again", 6, false, false, drawDisc("hf-hollow")},
+	{"", "other event", 7, false, false, drawTick},
 }
 
 func markerOf(kind string) marker {
@@ -83,9 +87,9 @@ func tags(events []Event, x func(float64) float64, size, maxWidth float64) []tag
 			continue
 		}
 		m := markerOf(e.Kind)
-		text := svg.Fit(eventText(e), size, maxWidth)
+		text := svg.Fit(tagText(e), size, maxWidth)
 		if e.AtMS < 0 { // how the scene was set
-			m.rank, m.through = len(markers), false
+			m.rank, m.through = lastRank, false
 		}
 		t := tag{marker: m, id: len(list), text: text, at: e.AtMS, x: x(e.AtMS), w: svg.Width(text, size), lane: -1}
 		if !slices.ContainsFunc(list, func(o tag) bool {
@@ -98,17 +102,42 @@ func tags(events []Event, x func(float64) float64, size, maxWidth float64) []tag
 	return list
 }
 
-// echoed says whether e is the change of leader that a move just announced: one
-// thing seen twice, within the observer's period and a transfer.
+// echoed says whether e only repeats another event within half a second: the
+// announcement of a move that then happened, or the change of leader it made.
 func echoed(e Event, events []Event) bool {
 	const within = 500
-	return e.Kind == "leader-changed" && slices.ContainsFunc(events, func(m Event) bool {
+	if e.Kind != "leader-changed" && e.Kind != "moving" {
+		return false
+	}
+	return slices.ContainsFunc(events, func(m Event) bool {
 		return m.Kind == "move" && m.Cluster == e.Cluster && m.Keys["to"] == e.Keys["to"] &&
 			e.AtMS > m.AtMS-within && e.AtMS < m.AtMS+within
 	})
 }
 
-// eventText is what a tag says; the message without what the marker says already.
+// tagText is what a tag says: for what changes who leads a short form, else the
+// message.
+func tagText(e Event) string {
+	from, to := clean(e.Keys["from"]), clean(e.Keys["to"])
+	var text string
+	switch {
+	case e.Kind == "move" && from != "" && to != "":
+		text = "agent moves leader " + from + " → " + to
+		if ms, err := strconv.ParseFloat(e.Keys["took_ms"], 64); err == nil && ms >= 0 {
+			text += " in " + span(ms)
+		}
+	case e.Kind == "leader-changed" && from != "" && to != "":
+		text = "leader " + from + " → " + to
+	default:
+		return eventText(e)
+	}
+	if cluster := clean(e.Cluster); cluster != "" && cluster != mainVariant {
+		text = cluster + ": " + text
+	}
+	return text
+}
+
+// eventText is an event in full, with its cluster where that is not the main one.
 func eventText(e Event) string {
 	text := clean(e.Message)
 	if text == "" {
@@ -123,6 +152,9 @@ func eventText(e Event) string {
 // maxTexts bounds the search of place, which is cubic in it; a lane of six lines
 // holds some thirty texts at most.
 const maxTexts = 60
+
+// lastRank is below all markers.
+const lastRank = 9
 
 // place gives each tag a lane such that no text touches another text, nor the
 // stem that runs from a text above down to its marker. Important kinds choose

@@ -44,7 +44,9 @@ func (s *sheet) panel(run *Run) {
 
 // panelHeading names the run and puts its one number in large type.
 func (s *sheet) panelHeading(run *Run) {
-	s.Line(s.pad, s.y, s.width-s.pad, s.y, "hf-rule")
+	if s.y > s.pad { // under something
+		s.Line(s.pad, s.y, s.width-s.pad, s.y, "hf-rule")
+	}
 	class := "hf-strong hf-good"
 	if !run.Recovered {
 		class = "hf-strong hf-bad"
@@ -185,7 +187,7 @@ func (s *sheet) tags(list []tag, base float64, lost int) {
 		}
 	}
 	// Markers last and important ones on top: many events share one instant.
-	for rank := len(markers); rank >= 0; rank-- {
+	for rank := lastRank; rank >= 0; rank-- {
 		for _, t := range list {
 			if t.rank == rank {
 				s.seen[t.kind] = true

@@ -162,10 +162,20 @@ func stretchTitle(p *Path, st Stretch, end float64) string {
 	return text
 }
 
+// shown is the verdict that the sign beside a row tells. The run without the
+// agents may pass by staying down, as its scenario says; a reader must not see a
+// check beside that.
+func (s *sheet) shown(run *Run, p *Path) Verdict {
+	if run != s.section.judged() && p.RecoveredMS == nil && len(p.Outages) > 0 {
+		return Fail
+	}
+	return p.Verdict
+}
+
 // figure writes the measured gap beside the row, with the sign of its verdict.
 func (s *sheet) figure(run *Run, p *Path, mid float64) {
-	class := "hf-mute"
-	if p.Verdict == Fail {
+	class, verdict := "hf-mute", s.shown(run, p)
+	if verdict == Fail {
 		class = "hf-bad"
 	} else if len(p.Outages) > 0 {
 		class = ""
@@ -177,8 +187,8 @@ func (s *sheet) figure(run *Run, p *Path, mid float64) {
 	case w != "" && p.required() && len(p.Outages) > 0:
 		text += ", " + w
 	}
-	if p.required() && p.Verdict != "" {
-		s.sign(x+5, mid, p.Verdict)
+	if p.required() && verdict != "" {
+		s.sign(x+5, mid, verdict)
 	}
 	s.Text(x+16, mid+4, class, svg.Fit(text, s.size, s.width-s.pad-x-10), svg.N("font-size", s.size))
 }

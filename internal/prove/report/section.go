@@ -21,7 +21,8 @@ const mainVariant = "main"
 
 // sections lists the main variant and the others in report order.
 func (r *Report) sections() []section {
-	main := section{mainVariant, r.Verdict, r.Reasons, r.With, r.Without}
+	main := section{Name: mainVariant, With: r.With, Without: r.Without}
+	main.Verdict, main.Reasons = r.mainVerdict()
 	// Paths repeats those of the judged run, so a writer may leave them out there.
 	if run := main.judged(); run != nil && len(run.Paths) == 0 && len(r.Paths) > 0 {
 		filled := *run
@@ -37,6 +38,40 @@ func (r *Report) sections() []section {
 		list = append(list, section{v.Name, v.Verdict, v.Reasons, v.With, v.Without})
 	}
 	return list
+}
+
+// mainVerdict is the part of the verdict that concerns the main variant. With
+// other variants beside it, the report's own verdict is the worst of all, and its
+// reasons start with the name of their variant.
+func (r *Report) mainVerdict() (Verdict, []string) {
+	if len(r.Variants) == 0 {
+		return r.Verdict, r.Reasons
+	}
+	var verdict Verdict
+	for _, run := range []*Run{r.Without, r.With} {
+		if run != nil {
+			verdict = worse(verdict, run.Verdict)
+		}
+	}
+	var reasons []string
+	for _, reason := range r.Reasons {
+		if own, ok := strings.CutPrefix(reason, mainVariant+": "); ok {
+			reasons = append(reasons, own)
+		}
+	}
+	switch {
+	case verdict == "":
+		verdict = r.Verdict
+	case verdict == Pass && len(reasons) > 0 && r.Verdict != Pass:
+		verdict = Fail // the runs passed, their comparison did not
+	}
+	return verdict, reasons
+}
+
+// worse is the verdict of two things together.
+func worse(a, b Verdict) Verdict {
+	order := []Verdict{"", NotApplicable, Pass, Inconclusive, Fail}
+	return order[max(slices.Index(order, a), slices.Index(order, b), 0)]
 }
 
 // judged is the run that the verdict is about; nil when nothing ran.

@@ -19,7 +19,7 @@ type Picture struct {
 	Summary bool
 
 	id     string // prefix of ids, for several drawings in one page
-	inline bool   // leave the style sheet to the page
+	inline bool   // leave style sheet and header to the page
 }
 
 // Timeline draws the runs of one variant, without the agents above with the
@@ -92,20 +92,45 @@ func (s *sheet) x(ms float64) float64 {
 	return s.plotL + math.Min(math.Max(share, 0), 1)*(s.plotR-s.plotL)
 }
 
-func draw(r *Report, sec section, p Picture) []byte {
+func newSheet(r *Report, sec section, p Picture) *sheet {
 	s := &sheet{
 		Canvas: new(svg.Canvas), frame: frameOf(p), report: r, section: sec, id: p.id + "hf-",
 		used: map[string]bool{}, seen: map[string]bool{},
 	}
 	s.from, s.to = spanMS(sec.runs())
+	return s
+}
+
+func draw(r *Report, sec section, p Picture) []byte {
+	s := newSheet(r, sec, p)
 	s.labelColumn()
 	s.y = s.pad
-	s.header()
+	if p.inline {
+		s.y -= 16
+	} else {
+		s.header()
+	}
 	for _, run := range sec.runs() {
 		s.panel(run)
 	}
 	s.legend()
 	return s.finish(p)
+}
+
+// drawSites draws the diagram of sites alone, for a page; nothing when there is
+// none to draw.
+func drawSites(r *Report, sec section, id string) []byte {
+	const w, h = 230, 160
+	s := newSheet(r, sec, Picture{id: id})
+	s.diagram(2, 2, w-4, h-4)
+	if len(s.Bytes()) == 0 {
+		return nil
+	}
+	var c svg.Canvas
+	c.Open("svg", svg.Class("hf"), svg.N("width", w), svg.N("height", h), svg.A("viewBox", "0 0 230 160"),
+		svg.A("role", "img"), svg.A("aria-label", s.diagramWords()))
+	c.Raw(string(s.Bytes()))
+	return c.Bytes()
 }
 
 // labelColumn makes room for the longest row label, within reason.
@@ -121,7 +146,7 @@ func (s *sheet) labelColumn() {
 	}
 	s.plotL = s.labelX + math.Min(room, 190) + 12
 	if !s.narrow { // the heading of a panel stands in the same column
-		s.plotL = math.Max(s.plotL, s.pad+svg.Width("Without the agents", 15)*1.08+14)
+		s.plotL = math.Max(s.plotL, s.pad+svg.Width("Without the agents", 15)*1.15+14)
 	}
 }
 

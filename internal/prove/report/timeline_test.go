@@ -31,9 +31,7 @@ func golden(t *testing.T, name string, got []byte) {
 
 func TestTimelineGolden(t *testing.T) {
 	pictures := map[string]Picture{
-		"timeline.svg":        {},
 		"timeline-narrow.svg": {Width: 400},
-		"summary.svg":         {Summary: true},
 		"timeline-b.svg":      {Variant: "leader in b"},
 	}
 	for name, p := range pictures {

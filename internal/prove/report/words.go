@@ -141,7 +141,7 @@ func (run *Run) caption() string {
 	case run.downMS() <= 0:
 		return "every path kept answering"
 	case run.RecoveryMS != nil && *run.RecoveryMS > 0:
-		return "until every path answered again, the fault still in force"
+		return "until every path answered again under the fault"
 	}
 	return "longest gap of a path; none stayed down"
 }
