@@ -92,6 +92,9 @@ func (c *command) settings(cmd *cobra.Command, args []string) (*Config, error) {
 	if c.config != "" && len(args) > 0 {
 		return nil, fmt.Errorf("TARGET %q: given beside --config; add it to %s or leave out --config", args[0], c.config)
 	}
+	if c.config != "" && (len(c.modes) > 0 || c.expect != "") {
+		return nil, fmt.Errorf("--mode, --expect: given beside --config; set modes and expect of the targets in %s", c.config)
+	}
 	if err := config.Layer(cmd, envPrefix, c.config, &c.settled); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@
 //     its own timeout, and the stop waits for it.
 //   - The samples of one path are delivered in the order of Seq. A gap in Seq
 //     is a tick that the prober itself could not serve.
+//   - A sample has failed when no good answer came within its timeout. A target
+//     that freezes for less shows slow samples, not failed ones.
 //   - An outage is an interval [lower, upper], never a single figure: lower runs
 //     from the first failed send to the last, upper from the last good send to
 //     the first good one after.

@@ -164,6 +164,7 @@ func (l *etcdLink) close() {
 
 // call makes the one request of the path's kind.
 func (e *etcdPath) call(ctx context.Context, l *etcdLink) outcome {
+	l.wire.ask()
 	kv := pb.NewKVClient(l.conn)
 	var err error
 	switch e.Kind {

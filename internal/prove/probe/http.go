@@ -115,6 +115,7 @@ func (h *httpPath) ask(ctx context.Context, l *httpLink) (*http.Response, error)
 		return nil, fmt.Errorf("build request: %w", err)
 	}
 	req.Header.Set("User-Agent", "holdfast-probe")
+	l.wire.ask()
 	return l.RoundTrip(req)
 }
 

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -81,7 +82,7 @@ func (k *kept[L]) join() (*dialling[L], error) {
 		k.current.close()
 		k.current = none
 		if !errors.Is(err, errRetired) {
-			return nil, err
+			return nil, fmt.Errorf("kept connection broke: %w", err)
 		}
 	}
 	k.flight = &dialling[L]{started: time.Now(), done: make(chan struct{})}

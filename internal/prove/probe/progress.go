@@ -59,6 +59,9 @@ func (p *progress) wait(ctx context.Context, w *waiter) error {
 func (p *progress) sign(at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.owed.After(at) {
+		return
+	}
 	p.answer(func(w *waiter) bool { return !w.asked.After(at) })
 }
 
@@ -71,6 +74,7 @@ func (p *progress) reply() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.waiting) == 0 {
+		p.owed = time.Time{}
 		return
 	}
 	now := time.Now()
@@ -81,20 +85,20 @@ func (p *progress) reply() {
 	p.answer(func(w *waiter) bool { return w == oldest || now.Sub(w.asked) >= p.roundTrip })
 }
 
-// answer completes the waiters that is chosen names. Needs p.mu.
+// answer completes the chosen waiters. Needs p.mu.
 func (p *progress) answer(chosen func(*waiter) bool) {
 	rest := p.waiting[:0]
 	for _, w := range p.waiting {
 		if chosen(w) {
 			w.done <- nil
-			p.owed = time.Time{}
 		} else {
 			rest = append(rest, w)
 		}
 	}
 	clear(p.waiting[len(rest):])
 	p.waiting = rest
-	if p.owed.IsZero() && len(rest) > 0 {
+	p.owed = time.Time{}
+	if len(rest) > 0 {
 		p.owed = rest[0].asked
 	}
 }

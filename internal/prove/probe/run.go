@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -42,8 +40,6 @@ func (c *command) run(ctx context.Context, cfg *Config) error {
 // sample runs the prober with the view beside it. What the view shows and what
 // the file holds are the same samples in the same order.
 func (c *command) sample(ctx context.Context, prober *Prober, board *Board, samples *Writer) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if c.duration > 0 {
@@ -78,13 +74,18 @@ func (c *command) view(board *Board) view {
 	if c.json || c.ndjson == "-" {
 		out = c.err
 	}
-	switch file, ok := out.(*os.File); {
-	case c.once:
+	switch {
+	case c.once, c.ndjson == "-" && isTerminal(c.out):
 		return noView{}
-	case ok && term.IsTerminal(int(file.Fd())):
-		return newLive(file, board, c.duration)
+	case isTerminal(out):
+		return newLive(out.(*os.File), board, c.duration)
 	}
 	return &lines{out}
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // report prints the summary: the document on stdout, or the table there or,
@@ -95,7 +96,7 @@ func (c *command) report(board *Board) error {
 	}
 	out := c.out
 	if c.ndjson == "-" {
-		if file, ok := c.err.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+		if !isTerminal(c.err) {
 			return nil
 		}
 		out = c.err
@@ -116,6 +117,9 @@ func (c *command) verdict(board *Board) error {
 	var first Summary
 	all := board.Summaries()
 	for _, s := range all {
+		if c.once && s.Samples == 0 {
+			return context.Canceled
+		}
 		if c.once && s.Failed > 0 || !c.once && s.Longest != nil && s.Longest.Lower() > c.maxOutage {
 			if bad++; bad == 1 {
 				first = s

@@ -125,7 +125,7 @@ func (l *heldLink) close() {
 }
 
 func hold(ctx context.Context, l *heldLink) outcome {
-	return outcome{err: l.wait(ctx, l.ask()), local: l.local(), peer: l.peer()}
+	return outcome{err: l.wait(ctx, l.progress.ask()), local: l.local(), peer: l.peer()}
 }
 
 // echoLink sends numbered lines and matches the lines that come back.
@@ -170,6 +170,7 @@ func exchange(ctx context.Context, l *echoLink) outcome {
 	o := outcome{local: l.local(), peer: l.peer()}
 	line := fmt.Sprintf("holdfast-probe %d", l.next.Add(1))
 	done := make(chan error, 1)
+	l.ask()
 	l.mu.Lock()
 	if l.err != nil {
 		defer l.mu.Unlock()

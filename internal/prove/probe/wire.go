@@ -23,8 +23,9 @@ type wire struct {
 	mu sync.Mutex
 	// err is the first error of the peer's or the network's making.
 	err error
-	// asked is when the first byte was written that nothing has been read
-	// since; zero while nothing is owed.
+	// asked is when the first request began that nothing has been read since;
+	// zero while no answer is owed. Requests count, not bytes written: an
+	// acknowledgement of HTTP/2 settings asks for nothing.
 	asked time.Time
 }
 
@@ -45,14 +46,18 @@ func (w *wire) Read(b []byte) (int, error) {
 }
 
 func (w *wire) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	if w.asked.IsZero() {
-		w.asked = time.Now()
-	}
-	w.mu.Unlock()
 	n, err := w.Conn.Write(b)
 	w.note(false, err)
 	return n, err
+}
+
+// ask says that a request begins.
+func (w *wire) ask() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.asked.IsZero() {
+		w.asked = time.Now()
+	}
 }
 
 // note records an answer, or an error that our own Close or deadline did not cause.
