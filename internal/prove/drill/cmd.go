@@ -193,7 +193,7 @@ func (f *runFlags) tell(r *report.Report, stdout io.Writer) error {
 	if f.json {
 		return verdict(r)
 	}
-	if _, err := fmt.Fprintf(stdout, "\nReport: %s\n", report.Directory(f.Out).Path(report.HTMLFile)); err != nil {
+	if _, err := fmt.Fprintf(stdout, "\nReport: %s\n", report.Directory{Path: f.Out}.File(report.HTMLFile)); err != nil {
 		return err
 	}
 	return verdict(r)
@@ -229,7 +229,7 @@ func judgeCommand() *cobra.Command {
 				return err
 			}
 			if !readOnly {
-				if err := report.Directory(args[0]).Write(r); err != nil {
+				if err := (report.Directory{Path: args[0]}).Write(r); err != nil {
 					return err
 				}
 			}
@@ -259,7 +259,7 @@ func reportCommand() *cobra.Command {
 		Short: "Print the report of a drill in another format",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := report.Directory(args[0]).Read()
+			r, err := report.Directory{Path: args[0]}.Read()
 			if err != nil {
 				return err
 			}

@@ -49,7 +49,14 @@ type engine struct {
 // settleDown bounds how long a fresh lab may take until every path answers.
 const settleDown = 20 * time.Second
 
-// Do runs the case and leaves its record in w. The error is nil when the run
+// wholeWithin bounds how much longer than its time a settle phase waits for
+// paths to be whole. Without agents they need it: etcd keeps a peer connection
+// that the cut silenced, and TCP's retransmissions, doubled from 200 ms, are
+// 26 s apart by the time of a 26 s cut (measured after 20 s: 10 s until a
+// follower could write again).
+const wholeWithin = 30 * time.Second
+
+// do runs the case and leaves its record in w. The error is nil when the run
 // came to its end, even if it proves nothing; why it does not is in the record.
 func (e *engine) do(ctx context.Context) error {
 	e.clock = newClock()
@@ -160,9 +167,18 @@ func (e *engine) trouble(format string, args ...any) {
 	e.run.Trouble = append(e.run.Trouble, text)
 }
 
-// settle watches the healed cluster.
+// settle watches the healed cluster for its time, and longer while a judged
+// path does not answer yet.
 func (e *engine) settle(ctx context.Context) error {
-	return e.clock.pause(ctx, e.clock.now().Add(e.c.Phases.Settle))
+	if err := e.clock.pause(ctx, e.clock.now().Add(e.c.Phases.Settle)); err != nil {
+		return err
+	}
+	until(ctx, wholeWithin, func() bool { return e.coldPath(isJudged(e.c)) == "" })
+	return ctx.Err()
+}
+
+func isJudged(c *scenario.Case) func(scenario.Path) bool {
+	return func(p scenario.Path) bool { return c.ExpectationOf(p).Role != scenario.RoleInfo }
 }
 
 // finish stops the probers first, so that their samples in flight are awaited

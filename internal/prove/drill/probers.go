@@ -21,7 +21,7 @@ import (
 )
 
 // warmSamples is how many good samples in a row make a path warm.
-const warmSamples = 5
+const warmSamples = 10
 
 // startProbers runs one `holdfast probe` per client site, in the namespace of
 // the site's node.
@@ -169,25 +169,27 @@ func (e *engine) since() map[string][]probe.Sample {
 // warmUp waits until every path has answered a few times in a row, so that the
 // dialling of the first connections is not taken for unrest.
 func (e *engine) warmUp(ctx context.Context) error {
-	var cold string
-	warm := func() bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		for _, p := range e.c.Paths {
-			if e.fresh[p.Name] < warmSamples {
-				cold = p.Name
-				return false
-			}
-		}
-		return true
-	}
-	if until(ctx, settleDown, warm) {
+	every := func(scenario.Path) bool { return true }
+	if until(ctx, settleDown, func() bool { return e.coldPath(every) == "" }) {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("path %s did not answer %d times in a row within %s of the start", cold, warmSamples, settleDown)
+	return fmt.Errorf("path %s did not answer %d times in a row within %s of the start; see logs/", e.coldPath(every), warmSamples, settleDown)
+}
+
+// coldPath names a chosen path that has not answered warmSamples times in a
+// row, "" when there is none.
+func (e *engine) coldPath(chosen func(scenario.Path) bool) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.c.Paths {
+		if chosen(p) && e.fresh[p.Name] < warmSamples {
+			return p.Name
+		}
+	}
+	return ""
 }
 
 // stopProbers ends them cleanly: each waits for its samples in flight.

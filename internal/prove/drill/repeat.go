@@ -28,7 +28,7 @@ func Repeat(ctx context.Context, o Options, n int, log *slog.Logger) (*report.Re
 		all = append(all, r)
 	}
 	worst := summarise(all)
-	return worst, report.Directory(o.Out).Write(worst)
+	return worst, report.Directory{Path: o.Out}.Write(worst)
 }
 
 // summarise chooses the worst report and adds the spread of the numbers.

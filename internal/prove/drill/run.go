@@ -62,7 +62,7 @@ func Run(ctx context.Context, o Options, log *slog.Logger) (*report.Report, erro
 	if err != nil {
 		return nil, err
 	}
-	return r, report.Directory(o.Out).Write(r)
+	return r, report.Directory{Path: o.Out}.Write(r)
 }
 
 // cases resolves the chosen variants with the overrides of the options.
