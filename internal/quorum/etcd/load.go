@@ -33,7 +33,7 @@ func NewMetrics(base string, tlsFiles creds.Files) (*Metrics, error) {
 	}
 	var tc *tls.Config
 	if u.Scheme == "https" {
-		if tc, err = tlsFiles.Client(""); err != nil {
+		if tc, err = tlsFiles.Client(u.Hostname()); err != nil {
 			return nil, err
 		}
 	}

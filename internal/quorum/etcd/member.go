@@ -2,11 +2,13 @@ package etcd
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -34,6 +36,12 @@ type Access struct {
 type Member struct {
 	Endpoint string // URL, as given
 	cli      *clientv3.Client
+	host     string
+	tls      *tls.Config // nil for plain http
+
+	mu        sync.Mutex
+	diagnosed time.Time
+	cause     error // of the last failure, as diagnose found it
 }
 
 // Dial prepares a connection to the member at endpoint (an http or https
@@ -63,7 +71,7 @@ func Dial(endpoint string, a Access) (*Member, error) {
 		},
 	}
 	if u.Scheme == "https" {
-		if cfg.TLS, err = a.TLS.Client(""); err != nil {
+		if cfg.TLS, err = a.TLS.Client(u.Hostname()); err != nil {
 			return nil, err
 		}
 	}
@@ -71,7 +79,7 @@ func Dial(endpoint string, a Access) (*Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd %s: %w", endpoint, explain(err))
 	}
-	return &Member{Endpoint: endpoint, cli: cli}, nil
+	return &Member{Endpoint: endpoint, cli: cli, host: u.Host, tls: cfg.TLS}, nil
 }
 
 // Close releases the connection.
@@ -98,7 +106,7 @@ func (m *Member) Status(ctx context.Context) (Status, error) {
 	defer cancel()
 	r, err := m.cli.Status(ctx, m.Endpoint)
 	if err != nil {
-		return Status{}, fmt.Errorf("read status of %s: %w", m.Endpoint, explain(err))
+		return Status{}, fmt.Errorf("read status of %s: %w", m.Endpoint, m.diagnose(explain(err)))
 	}
 	s := Status{
 		Cluster: r.Header.ClusterId, Member: r.Header.MemberId, Leader: r.Leader, Term: r.RaftTerm,

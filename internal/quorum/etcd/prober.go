@@ -44,7 +44,7 @@ func NewProber(peerURL string, tlsFiles creds.Files) (*Prober, error) {
 	p := &Prober{url: u.Scheme + "://" + u.Host}
 	var tc *tls.Config
 	if u.Scheme == "https" {
-		if tc, err = tlsFiles.Client(""); err != nil {
+		if tc, err = tlsFiles.Client(u.Hostname()); err != nil {
 			return nil, err
 		}
 	}

@@ -1,0 +1,27 @@
+// Command holdfast is the kit for any etcd or Kubernetes cluster: it moves
+// the etcd leader away from a partial split, and proves it in a lab.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/internal/base/exit"
+	"github.com/holdfast-ha/holdfast/internal/prove/drill"
+	"github.com/holdfast-ha/holdfast/internal/prove/lab"
+	"github.com/holdfast-ha/holdfast/internal/prove/probe"
+	"github.com/holdfast-ha/holdfast/internal/quorum/leader"
+)
+
+func main() { os.Exit(exit.Run(context.Background(), command())) }
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "Keep a cluster answering while its network is half broken, and prove it",
+	}
+	root.AddCommand(leader.Command(), probe.Command(), lab.Command(), drill.Command())
+	return root
+}

@@ -1,0 +1,52 @@
+package leader
+
+import (
+	"context"
+	"sync"
+)
+
+// decisionRecord is what this agent knows of the key <prefix>/decision.
+type decisionRecord struct {
+	mu       sync.Mutex
+	revision int64  // of the key as last read through a quorum; 0: it did not exist
+	term     uint64 // in which it was read as leader; 0: never
+}
+
+// known reports whether the key was read since the own member came to lead in term.
+func (d *decisionRecord) known(term uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.term != 0 && d.term == term
+}
+
+// read reads the key through a quorum on behalf of a leader of term.
+func (d *decisionRecord) read(ctx context.Context, s *store, url string, term uint64) (Penalty, error) {
+	p, revision, err := s.decision(ctx, url)
+	if err != nil {
+		return Penalty{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.revision, d.term = revision, term
+	return p, nil
+}
+
+// write replaces the key if nobody did since it was read. Being overtaken
+// makes it unknown again, so that it is read before the next decision.
+func (d *decisionRecord) write(ctx context.Context, s *store, url string, p Penalty) error {
+	d.mu.Lock()
+	revision := d.revision
+	d.mu.Unlock()
+	written, err := s.decide(ctx, url, p, revision)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case err == nil:
+		d.revision = written
+	case isNoSpace(err):
+		// refused before anything was written
+	default: // overtaken, or it is open whether it was written
+		d.term = 0
+	}
+	return err
+}

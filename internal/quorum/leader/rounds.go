@@ -1,0 +1,191 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// decideLoop observes, decides and acts until ctx ends.
+func (a *Agent) decideLoop(ctx context.Context) {
+	steps := newStepWatch()
+	for {
+		wait := a.round(ctx)
+		a.cond.set(condClock, steps.check(time.Now()), "the wall clock was stepped; no decision depends on it, but certificates and leases of others do")
+		one, cancel := context.WithTimeout(ctx, wait)
+		select {
+		case <-one.Done():
+		case <-a.nudges[0]:
+		}
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// round is one pass; it returns when the next is due.
+func (a *Agent) round(ctx context.Context) time.Duration {
+	a.readDecision(ctx)
+	snap := a.snapshot()
+	a.mu.Lock()
+	before := a.plan
+	state, plan := Decide(a.cfg, a.state, snap)
+	a.state, a.plan, a.snap = state, plan, snap
+	a.mu.Unlock()
+	a.tell(before, plan, snap)
+	if plan.Move != nil && !a.settings.DryRun {
+		a.carryOut(ctx, *plan.Move)
+		return 0
+	}
+	if plan.Wait > 0 && plan.Wait < decideEvery {
+		return plan.Wait
+	}
+	return decideEvery
+}
+
+// readDecision reads the record of the last move as soon as the own member
+// leads in a new term: nothing moves before.
+func (a *Agent) readDecision(ctx context.Context) {
+	own := a.obs.current()
+	if !own.Reachable || own.Leader != own.Member || own.Member == 0 || a.record.known(own.Term) {
+		return
+	}
+	one, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	p, err := a.record.read(one, a.store, a.settings.Etcd.Endpoints[0], own.Term)
+	if ctx.Err() != nil {
+		return
+	}
+	a.cond.set(condDecision, err, "the record of the last move cannot be read; nothing is moved until it can")
+	if err == nil {
+		a.registry.heardPenalty(p)
+	}
+}
+
+// snapshot is the world as this agent sees it now.
+func (a *Agent) snapshot() Snapshot {
+	own := a.ownRow()
+	peers, stood := a.obs.membership()
+	a.mu.Lock()
+	quiet := time.Duration(0)
+	now := a.clock()
+	if a.quiet > 0 {
+		quiet = now - a.quiet
+	}
+	a.mu.Unlock()
+	names := map[MemberID]string{}
+	all := voters(peers)
+	for _, v := range all {
+		names[v.ID] = v.Name
+	}
+	own.Name = names[own.Member]
+	return Snapshot{
+		Now: now, Self: own.Member, Own: own, Rows: a.registry.at(now), Voters: all, VotersChanged: stood,
+		Penalty: a.registry.newest(), PenaltyKnown: a.record.known(own.Term), QuietFor: quiet,
+	}
+}
+
+// tell logs and counts a plan that differs from the one before.
+func (a *Agent) tell(before, plan Plan, snap Snapshot) {
+	a.stats.observe(a, snap, plan)
+	if before.Refused == plan.Refused && before.Target == plan.Target && (before.Move == nil) == (plan.Move == nil) {
+		return
+	}
+	a.stats.planned(plan)
+	attrs := []any{keyCode, string(plan.Refused), keyTerm, snap.Own.Term}
+	if plan.Target != 0 {
+		attrs = append(attrs, "target", a.name(snap, plan.Target))
+	}
+	switch {
+	case plan.Move != nil && a.settings.DryRun:
+		a.log.Info("would move leadership (dry run)", keyFrom, a.name(snap, snap.Self), keyTo, a.name(snap, plan.Target), keyReason, plan.Move.Reason)
+	case plan.Refused == NotLeader || plan.Refused == NobodyLost || plan.Move != nil:
+		a.log.Debug("plan changed", attrs...)
+	default:
+		a.log.Info("leadership stays for now", attrs...)
+	}
+}
+
+// carryOut moves leadership and takes in what came of it.
+func (a *Agent) carryOut(ctx context.Context, move Move) {
+	snap := a.snapshot()
+	from, to := a.name(snap, snap.Self), a.name(snap, move.Target)
+	a.mu.Lock()
+	a.state = a.state.Started(a.clock(), move)
+	a.mu.Unlock()
+	a.log.Info("moving leadership", keyFrom, from, keyTo, to, keyTerm, move.Term, keyReason, move.Reason)
+	m := &mover{
+		own: a.own, ownURL: a.settings.Etcd.Endpoints[0], store: a.store, obs: a.obs,
+		metrics: a.load, cfg: a.cfg, record: a.record,
+	}
+	r := m.move(ctx, move)
+	if r.err == nil {
+		a.stats.moved("ok")
+		a.log.Info("leadership moved", keyFrom, from, keyTo, to, keyTook, ms(r.took), keyReason, move.Reason)
+		a.obs.poll(ctx) // the next round must not see the old leader
+		return
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	a.stats.moved("failed")
+	a.log.Warn("move failed", keyFrom, from, keyTo, to, keyError, r.err.Error(), "attempted", r.attempted)
+	a.takeBack(ctx, m, move, r)
+}
+
+// takeBack undoes the record of a move that certainly did not happen. Where
+// that is uncertain the record stays: waiting too long is the safe side.
+func (a *Agent) takeBack(ctx context.Context, m *mover, move Move, r moveResult) {
+	if !m.standsAfter(ctx, move, r.attempted) {
+		return
+	}
+	a.mu.Lock()
+	a.state = a.state.Failed(a.cfg, a.clock(), move, r.attempted)
+	a.mu.Unlock()
+	if !r.recorded {
+		return
+	}
+	if err := m.remember(ctx, move.Target, move.Undo); err != nil {
+		a.log.Warn("the record of the failed move stays", keyError, err.Error())
+	}
+}
+
+func (a *Agent) name(snap Snapshot, id MemberID) string {
+	for _, v := range snap.Voters {
+		if v.ID == id && v.Name != "" {
+			return v.Name
+		}
+	}
+	return id.String()
+}
+
+// stepWatch notices steps of the wall clock by comparing it with the
+// monotonic one.
+type stepWatch struct {
+	wall time.Time // without monotonic reading
+	mono time.Time
+	said time.Time
+}
+
+// stepLeast is a difference no slewing makes within a round.
+const stepLeast = 5 * time.Second
+
+func newStepWatch() *stepWatch {
+	now := time.Now()
+	return &stepWatch{wall: now.Round(0), mono: now}
+}
+
+// check returns an error for a minute after a step.
+func (s *stepWatch) check(now time.Time) error {
+	step := now.Round(0).Sub(s.wall) - now.Sub(s.mono)
+	s.wall, s.mono = now.Round(0), now
+	if step.Abs() >= stepLeast {
+		s.said = now
+		return fmt.Errorf("by %s; check that time synchronisation slews instead", step.Round(time.Second))
+	}
+	if !s.said.IsZero() && now.Sub(s.said) < time.Minute {
+		return fmt.Errorf("within the last minute")
+	}
+	return nil
+}
