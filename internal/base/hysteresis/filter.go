@@ -15,8 +15,8 @@ const (
 )
 
 // Filter is a rise/fall filter; set Rise and Fall (at least 1 each) and feed
-// it with Observe. The first verdict needs Fall failures but only one success:
-// failing late is the safe side.
+// it with Observe. The first verdict needs a whole run as well: a lucky probe
+// on a link that loses half of them must not make it good.
 type Filter struct {
 	Fall, Rise int
 
@@ -53,14 +53,10 @@ func verdictOf(ok bool) Verdict {
 }
 
 func (f *Filter) needed(ok bool) int {
-	switch {
-	case !ok:
-		return f.Fall
-	case f.verdict == Undecided:
-		return 1
-	default:
+	if ok {
 		return f.Rise
 	}
+	return f.Fall
 }
 
 // Verdict returns the current verdict.
@@ -74,6 +70,6 @@ func (f *Filter) Since(now time.Duration) time.Duration {
 	return now - f.since
 }
 
-// Doubt says that the last observations contradict the verdict, or that
-// failures have begun before there was one: the moment to look more often.
+// Doubt says that the last observations contradict the verdict or that there
+// is none yet, but some observations: the moment to look more often.
 func (f *Filter) Doubt() bool { return f.run > 0 }

@@ -39,18 +39,22 @@ type Link struct {
 	Loss float64
 }
 
-// Join merges what the two ends of a pair say. One Up wins, and of two the
-// longer Since and the lower loss: either route carries raft. Without an Up,
-// one Down decides, and of two the shorter Since: the pair was certainly down
-// only when the later of them knew.
+// Join merges what the two ends of a pair say. One Up wins: either route
+// carries raft. Two that agree on Up give the longer Since and the lower loss.
+// An Up that the other end contradicts has stood only as long as the
+// contradiction: in the first moments of a cut one end knows before the other.
+// Without an Up, one Down decides, and of two the shorter Since: the pair was
+// certainly down only when the later of them knew.
 func Join(a, b Link) Link {
-	switch {
-	case a.State == b.State:
+	if a.State == b.State {
 		return joinEqual(a, b)
-	case a.State == Up || b.State == Unknown:
-		return a
-	case b.State == Up || a.State == Unknown:
-		return b
+	}
+	if b.State == Up || a.State == Unknown {
+		a, b = b, a
+	}
+	// a is now Up with b Unknown or Down, or Down with b Unknown.
+	if b.State == Down {
+		a.Since = min(a.Since, b.Since)
 	}
 	return a
 }

@@ -107,6 +107,31 @@ func Decide(cfg Config, st State, snap Snapshot) (State, Plan) {
 	return st, v.planRescue(cfg, st, snap)
 }
 
+// Confirm looks at a move again just before it is made, on a snapshot with the
+// own status and the target's row read anew. The empty Refusal is consent.
+func Confirm(cfg Config, st State, snap Snapshot, m Move) Refusal {
+	if refusal := notMine(snap); refusal != "" {
+		return refusal
+	}
+	if snap.Own.Term != m.Term {
+		return Superseded
+	}
+	v := look(cfg, st, snap)
+	if refusal := v.unsure(cfg, snap); refusal != "" {
+		return refusal
+	}
+	c := slices.Index(v.ids, m.Target)
+	switch {
+	case c < 0:
+		return MembershipChanging
+	case v.unfit[c] != "":
+		return v.unfit[c]
+	case !v.better(c, 0) && (slices.Contains(v.lost, true) || v.rows[c].Zone != cfg.Preferred || cfg.Preferred == ""):
+		return NoBetter
+	}
+	return ""
+}
+
 // observe takes in what matters to every agent, leader or not.
 func (st State) observe(snap Snapshot) State {
 	if !st.begun && snap.Unrecorded {

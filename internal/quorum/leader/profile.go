@@ -11,12 +11,17 @@ type Config struct {
 	// Settle is how long a better place has to stay better, counted from when
 	// the links that make it so were certain.
 	Settle time.Duration
-	// LostFor is how long a voter's raft has to be without a leader before it
-	// counts as lost. A restarted member finds its leader within a heartbeat.
+	// LostFor is how long a voter's raft has to be without a leader, by the
+	// words of a row, before it counts as lost. A restarted member finds its
+	// leader within a heartbeat. So an agent whose member has no leader has to
+	// publish every LostFor, and not only at the change.
 	LostFor time.Duration
 	// Fresh is the age up to which a row is believed: the publishing interval
 	// of 5 s and 3 s for a slow route.
 	Fresh time.Duration
+	// Transit is how old a row may be when it is first seen. Where two ends
+	// contradict each other, an Up counts only if it was said after the Down.
+	Transit time.Duration
 	// CatchUp is how many entries a target may lack. MoveLeader sends them
 	// first, but writes stand still meanwhile.
 	CatchUp uint64
@@ -64,6 +69,7 @@ func Default() Config {
 		Settle:          2 * time.Second,
 		LostFor:         time.Second,
 		Fresh:           8 * time.Second,
+		Transit:         5 * time.Second,
 		CatchUp:         5000,
 		MaxFsync:        500 * time.Millisecond,
 		MaxLoss:         0.2,

@@ -62,7 +62,10 @@ func (v *view) link(cfg Config) {
 	for i := range v.ids {
 		for j := range i {
 			l := topology.Join(v.says(i, j), v.says(j, i))
-			if l.State == Up && cfg.MaxLoss > 0 && l.Loss >= cfg.MaxLoss {
+			switch {
+			case v.outdated(i, j, cfg), v.outdated(j, i, cfg), l.State == Down && (v.led(i, j) || v.led(j, i)):
+				l = Link{RTT: l.RTT}
+			case l.State == Up && cfg.MaxLoss > 0 && l.Loss >= cfg.MaxLoss:
 				// A loss over 30 s has settled by its nature.
 				l.State, l.Since = Down, max(l.Since, cfg.Settle)
 			}
@@ -71,8 +74,29 @@ func (v *view) link(cfg Config) {
 	}
 }
 
+// outdated says that i calls its link to j up in a row that may be from before
+// j came to call it down: i may not know yet, so the pair is unknown.
+func (v *view) outdated(i, j int, cfg Config) bool {
+	up, down := v.says(i, j), v.says(j, i)
+	transit := cfg.Transit
+	if i == v.self {
+		transit = 0
+	}
+	return up.State == Up && down.State == Down && v.rows[i].Age+transit >= down.Since
+}
+
+// led says that i is the own member, and j follows it by its own word. Raft
+// reaches j then, whatever probes say (a firewall that refuses only new
+// connections, an expired probe certificate): j is not to be counted as gone.
+func (v *view) led(i, j int) bool {
+	r := &v.rows[j]
+	return i == v.self && v.fresh[j] && r.Reachable && r.Leader == v.ids[i] && r.Term == v.rows[i].Term
+}
+
+// says is i's own view of its link to j. An agent whose etcd does not answer
+// may well reach the others, but they do not reach that etcd.
 func (v *view) says(i, j int) Link {
-	if !v.fresh[i] {
+	if !v.fresh[i] || !v.rows[i].Reachable {
 		return Link{}
 	}
 	return v.rows[i].Links[v.ids[j]]
@@ -122,23 +146,29 @@ func (v *view) unsure(cfg Config, snap Snapshot) Refusal {
 	return ""
 }
 
-// explained says that some lost voter's link to the leader is certainly down.
+// severed says that x is lost and its link to the leader certainly down, by
+// x's own word too: a voter that has just started knows nothing about its
+// links yet, while the leader still remembers the outage before.
+func (v *view) severed(x int, held time.Duration) bool {
+	gap := v.matrix.Pair(v.self, x)
+	return v.lost[x] && gap.State == Down && gap.Since >= held && v.says(x, v.self).State != Unknown
+}
+
+// explained says that some voter is severed from the leader.
 func (v *view) explained() bool {
 	for x := range v.ids {
-		if v.lost[x] && v.matrix.Pair(v.self, x).State == Down {
+		if v.severed(x, 0) {
 			return true
 		}
 	}
 	return false
 }
 
-// claims says that x is lost to the leader by a link that has been down, and
-// seen by c over one that has been up, for at least held.
+// claims says that x has been severed from the leader, and seen by c, for at
+// least held.
 func (v *view) claims(c, x int, held time.Duration) bool {
-	gap, way := v.matrix.Pair(v.self, x), v.matrix.Pair(c, x)
-	return v.lost[x] && c != x &&
-		gap.State == Down && gap.Since >= held &&
-		way.State == Up && way.Since >= held
+	way := v.matrix.Pair(c, x)
+	return c != x && v.severed(x, held) && way.State == Up && way.Since >= held
 }
 
 // better says that c has been better placed than the leader for at least held:
@@ -162,7 +192,9 @@ func (v *view) settling(c int, cfg Config, st State, now time.Duration) time.Dur
 	lostFor := time.Duration(0)
 	for x := range v.ids {
 		if v.claims(c, x, 0) {
-			lostFor = max(lostFor, v.rows[x].LeaderlessFor)
+			// What the row said when it was written: since then the voter
+			// may have found its leader.
+			lostFor = max(lostFor, v.rows[x].LeaderlessFor-v.rows[x].Age)
 		}
 	}
 	wait = max(wait, cfg.LostFor-lostFor)
