@@ -22,11 +22,11 @@ func Plan(c *scenario.Case) string {
 	line("  phases: baseline %s, hold %s, settle %s; about %s per run, two runs", c.Phases.Baseline, c.Phases.Hold, c.Phases.Settle, c.Phases.Baseline+c.Phases.Hold+c.Phases.Settle+15*time.Second)
 	line("  faults:")
 	for _, a := range timetable(c.Faults, c.Phases.Hold) {
-		verb := "break"
 		if a.undo {
-			verb = "heal"
+			line("    %6s  heal %s", a.at, a.name())
+		} else {
+			line("    %6s  break %s: %s", a.at, a.name(), a.detail())
 		}
-		line("    %6s  %s %s: %s", a.at, verb, a.name(), a.detail())
 	}
 	line("  paths: %d", len(c.Paths))
 	for _, e := range c.Expect {
@@ -57,8 +57,12 @@ func planExpectation(line func(string, ...any), c *scenario.Case, e scenario.Exp
 }
 
 func planWindow(line func(string, ...any), c *scenario.Case, e scenario.Expectation, side, name string) {
-	if name == scenario.Never {
+	switch name {
+	case scenario.Never:
 		line("      %s: down as long as the fault lasts", side)
+		return
+	case scenario.Any:
+		line("      %s: shown, not judged", side)
 		return
 	}
 	for _, k := range c.Clusters {

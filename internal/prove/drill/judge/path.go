@@ -102,9 +102,12 @@ func (j *run) judgeAffected(p *report.Path, path scenario.Path, e scenario.Expec
 	if !j.rec.Run.Agents {
 		want = cmp.Or(e.Without, e.Window)
 	}
-	if want == scenario.Never {
+	switch want {
+	case scenario.Never:
 		j.judgeNever(p, e)
-	} else {
+	case scenario.Any:
+		p.Verdict = report.NotApplicable
+	default:
 		j.judgeWindow(p, path, e, want)
 	}
 	if p.Verdict == report.Pass && !j.whole(samples) {

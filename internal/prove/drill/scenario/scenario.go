@@ -141,8 +141,8 @@ type Expectation struct {
 	Modes    []string `yaml:"modes,omitempty"`
 	// Window names the derivation that allows the outage (see [Windows]);
 	// Without is the same for the run without agents, or "never" when the
-	// path must stay broken for the whole hold there. Without it the fault
-	// was not felt, and the comparison would prove nothing.
+	// path must stay broken for the whole hold there (else the fault was not
+	// felt, and the comparison would prove nothing), or "any".
 	Window  string `yaml:"window,omitempty"`
 	Without string `yaml:"without,omitempty"`
 	// Unfelt allows the path to notice nothing at all: its Window has no

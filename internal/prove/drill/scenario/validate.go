@@ -257,10 +257,10 @@ func (c *Case) checkExpectation(e Expectation) error {
 	if e.Role != RoleAffected {
 		return nil
 	}
-	if err := oneOf("window", e.Window, append(Windows(), Never)); err != nil {
+	if err := oneOf("window", e.Window, append(Windows(), Never, Any)); err != nil {
 		return err
 	}
-	return oneOf("without", e.Without, append(Windows(), Never, ""))
+	return oneOf("without", e.Without, append(Windows(), Never, Any, ""))
 }
 
 func checkName(field, v string) error {

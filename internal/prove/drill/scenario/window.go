@@ -7,8 +7,13 @@ import (
 	"time"
 )
 
-// Never is the outcome of a path that must stay broken while the fault lasts.
-const Never = "never"
+// Outcomes that are no windows.
+const (
+	// Never is that of a path that must stay broken while the fault lasts.
+	Never = "never"
+	// Any is that of a path that is shown and not judged.
+	Any = "any"
+)
 
 // Timers are the settings from which allowed outages are derived. All but
 // Election, Interval and RTT are those of the leader agent and of etcd.
@@ -86,7 +91,7 @@ func Windows() []string { return slices.Sorted(maps.Keys(windows)) }
 func (t Timers) Window(name string) (Window, error) {
 	derive, ok := windows[name]
 	if !ok {
-		return Window{}, fmt.Errorf("window %q: no such derivation; choose one of %v or %q", name, Windows(), Never)
+		return Window{}, fmt.Errorf("window %q: no such derivation; choose one of %v, %q or %q", name, Windows(), Never, Any)
 	}
 	return derive(t), nil
 }

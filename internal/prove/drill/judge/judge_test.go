@@ -1,0 +1,234 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
+	"github.com/holdfast-ha/holdfast/internal/prove/probe"
+	"github.com/holdfast-ha/holdfast/internal/prove/report"
+)
+
+func TestRun(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		variant string
+		without bool
+		world   world
+		moves   []float64
+		spoil   func(*record.Record)
+		verdict report.Verdict
+		reason  string // the first must contain it
+	}{
+		{name: "moved in time", world: split(3.2), moves: []float64{3.2}, verdict: report.Pass},
+		{name: "moved too late", world: split(7), moves: []float64{7}, verdict: report.Fail,
+			reason: "b/main/put/new: answered for good after 7.1 s, allowed 5.7 s"},
+		{name: "never recovered", world: split(30), moves: []float64{3.2}, verdict: report.Fail,
+			reason: "b/main/put/new: did not answer for good while the fault was in force"},
+		{name: "recovered before anyone could have moved", world: split(0.5), moves: []float64{3.2}, verdict: report.Inconclusive,
+			reason: "sooner than the timers allow"},
+		{name: "nothing was felt", world: always, moves: []float64{3.2}, verdict: report.Inconclusive,
+			reason: "sooner than the timers allow"},
+		{name: "no move", world: split(3.2), verdict: report.Fail, reason: "0 leadership moves, at least 1 expected"},
+		{name: "moved twice", world: split(3.2), moves: []float64{3.2, 9}, verdict: report.Fail, reason: "2 leadership moves, at most 1 allowed"},
+		{name: "clean path stalls", world: split(3.2).broken(refused, 3, 4.5, "c/main/put/new"), moves: []float64{3.2}, verdict: report.Fail,
+			reason: "c/main/put/new: gap of 1.8 s, allowed 1.0 s: dial: refused"},
+		{name: "clean path answers late", world: split(3.2).waits(5, 7.5, "c/main/get/new"), moves: []float64{3.2}, verdict: report.Fail,
+			reason: "c/main/get/new: gap of"},
+		{name: "clean path blinks", world: split(3.2).broken(refused, 3.2, 3.7, "c/main/put"), moves: []float64{3.2}, verdict: report.Pass},
+		{name: "relapse after recovery", world: split(3.2).broken(refused, 15, 15.5, "b/main/put/new"), moves: []float64{3.2}, verdict: report.Fail,
+			reason: "b/main/put/new: answered for good after 15.7 s"},
+		{name: "not whole at the end", world: split(3.2).broken(refused, 22, 30, "b/main/get/new"), moves: []float64{3.2}, verdict: report.Fail,
+			reason: "b/main/get/new: not whole at the end"},
+
+		{name: "without agents", without: true, world: split(20), verdict: report.Pass},
+		{name: "without agents, a watch that outlives the fault", without: true, world: split(20), verdict: report.Pass},
+		{name: "without agents it heals itself", without: true, world: split(5), verdict: report.Inconclusive,
+			reason: "answered again after 5.1 s though the fault was in force and nobody helped"},
+		{name: "without agents nothing is felt", without: true, world: always, verdict: report.Inconclusive,
+			reason: "answered again after 0 ms"},
+
+		{name: "leader in c", variant: "leader-c", world: always, verdict: report.Pass},
+		{name: "leader in c is moved", variant: "leader-c", world: always, moves: []float64{3}, verdict: report.Fail,
+			reason: "1 leadership move, at most 0 allowed"},
+
+		{name: "baseline not clean", world: split(3.2).broken(refused, -0.8, -0.7, "a/main/get/new"), moves: []float64{3.2}, verdict: report.Inconclusive,
+			reason: "a/main/get/new: baseline not clean, 1 of"},
+		{name: "in flight at the injection is not baseline", world: split(3.2).broken(timeout, -0.2, 0, "b/main/get"), moves: []float64{3.2}, verdict: report.Pass},
+		{name: "fault not in force", world: split(3.2), moves: []float64{3.2}, verdict: report.Inconclusive,
+			reason: "fault a-b was not measured to be in force",
+			spoil:  func(r *record.Record) { r.Run.Faults[0].Verified = false }},
+		{name: "engine in trouble", world: split(3.2), moves: []float64{3.2}, verdict: report.Inconclusive, reason: "agent ended",
+			spoil: func(r *record.Record) { r.Run.Trouble = []string{"agent ended"} }},
+		{name: "never injected", world: always, verdict: report.Inconclusive, reason: "no fault was injected",
+			spoil: func(r *record.Record) {
+				r.Run.Injected, r.Run.Healed, r.Run.Faults = time.Time{}, time.Time{}, nil
+			}},
+		{name: "control path fails", world: split(3.2).broken(timeout, 5, 5.5, "b/control"), moves: []float64{3.2}, verdict: report.Inconclusive,
+			reason: "b/control: 3 samples to the prober's own loopback failed"},
+		{name: "prober lags", world: split(3.2), moves: []float64{3.2}, verdict: report.Inconclusive, reason: "the prober sent 700 ms late",
+			spoil: func(r *record.Record) { r.Samples[40].Scheduled = r.Samples[40].Sent.Add(-700 * time.Millisecond) }},
+		{name: "prober dies", world: split(3.2), moves: []float64{3.2}, verdict: report.Inconclusive, reason: "b/main/put/new: no sample in the last",
+			spoil: func(r *record.Record) {
+				r.Samples = slices.DeleteFunc(r.Samples, func(s probe.Sample) bool {
+					return strings.HasPrefix(s.Path, "b/") && s.Sent.After(at(10))
+				})
+			}},
+		{name: "a failure beside a doubt is a doubt", world: split(30), verdict: report.Inconclusive, reason: "too busy",
+			spoil: func(r *record.Record) { r.Samples[40].Scheduled = r.Samples[40].Sent.Add(-time.Second) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.variant == "" {
+				tc.variant = "main"
+			}
+			rec := film(load(t, "partial-split", tc.variant), !tc.without, tc.world)
+			for _, m := range tc.moves {
+				moved(rec, m, 100)
+			}
+			if tc.spoil != nil {
+				tc.spoil(rec)
+			}
+			got := Run(rec)
+			if got.Verdict != tc.verdict {
+				t.Fatalf("verdict %s, want %s; %q", got.Verdict, tc.verdict, got.Reasons)
+			}
+			if (len(got.Reasons) == 0) != (tc.verdict == report.Pass) {
+				t.Errorf("reasons %q with verdict %s", got.Reasons, got.Verdict)
+			}
+			if tc.reason != "" && !strings.Contains(strings.Join(got.Reasons, "\n"), tc.reason) {
+				t.Errorf("reasons %q, want one with %q", got.Reasons, tc.reason)
+			}
+		})
+	}
+}
+
+func TestRecoveryIsDatedByTheAnswer(t *testing.T) {
+	// Reads sent from 1.5 s on wait inside the server and are answered at 3.3 s.
+	w := split(1.5).waits(1.5, 3.3, "b/main/get", "b/main/put")
+	rec := film(load(t, "partial-split", "main"), true, w)
+	moved(rec, 3.25, 100)
+	got := Run(rec)
+	if got.RecoveryMS == nil || *got.RecoveryMS != 3300 {
+		t.Errorf("recovery %v, want 3300 ms, when the waiting requests were answered", got.RecoveryMS)
+	}
+}
+
+func TestLoneSlowAnswerIsNoOutage(t *testing.T) {
+	w := split(3.2).broken(answer{after: 1500 * time.Millisecond}, 12, 12.2, "b/main/get/new")
+	rec := film(load(t, "partial-split", "main"), true, w)
+	moved(rec, 3.2, 100)
+	if got := Run(rec); *got.RecoveryMS > 3300 {
+		t.Errorf("recovery %v ms; the slow answer at 12 s was taken for an outage", *got.RecoveryMS)
+	}
+}
+
+func TestRecoveryIncludesWhatTheMoveCost(t *testing.T) {
+	// a drops proposals while the leader moves at 3.2 s.
+	w := split(3.2).broken(refused, 3.0, 3.5, "a/main/put")
+	rec := film(load(t, "partial-split", "main"), true, w)
+	moved(rec, 3.2, 150)
+	got := Run(rec)
+	if *got.RecoveryMS < 3500 {
+		t.Errorf("recovery %v ms, want the end of the gap that the move made on a", *got.RecoveryMS)
+	}
+	if got.Inflight == 0 {
+		t.Error("no request counted as hit by the move")
+	}
+}
+
+func TestMoveFigures(t *testing.T) {
+	// Two requests of c are in flight at the move and hang; b's were lost before.
+	w := split(3.2).broken(timeout, 2.7, 3.1, "c/main/put/new")
+	rec := film(load(t, "partial-split", "main"), true, w)
+	moved(rec, 3.2, 103)
+	got := Run(rec)
+	if got.Moves != 1 || *got.FirstMoveMS != 3200 || *got.TransferMS != 103 || got.Inflight != 2 {
+		t.Errorf("moves %d first %v transfer %v inflight %d, want 1, 3200, 103, 2", got.Moves, *got.FirstMoveMS, *got.TransferMS, got.Inflight)
+	}
+}
+
+func TestOutageBounds(t *testing.T) {
+	rec := film(load(t, "partial-split", "main"), false, split(20))
+	got := Run(rec)
+	i := slices.IndexFunc(got.Paths, func(p report.Path) bool { return p.Name == "b/main/put/new" })
+	o := got.Paths[i].Outages
+	if len(o) != 1 || o[0].LowerMS != 19800 || o[0].UpperMS != 20200 || o[0].Errors["timeout"] != 100 {
+		t.Errorf("outages %+v, want one of 19.8 to 20.2 s with 100 timeouts", o)
+	}
+}
+
+func TestStripLeavesHolesOpen(t *testing.T) {
+	rec := film(load(t, "partial-split", "main"), true, split(3.2))
+	rec.Samples = slices.DeleteFunc(rec.Samples, func(s probe.Sample) bool {
+		return s.Path == "a/main/put/new" && s.Sent.After(at(8)) && s.Sent.Before(at(12))
+	})
+	got := Run(rec)
+	strip := got.Paths[0].Strip
+	if len(strip) != 2 || strip[0].ToMS > 8000 || strip[1].FromMS < 12000 {
+		t.Errorf("strip %+v, want two stretches with nothing between 8 and 12 s", strip)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	c := func() *scenario.Case { return load(t, "site-loss", "main") }
+	siteB := world(always).broken(refused, 0, 15, "b/main")
+	for _, tc := range []struct {
+		name    string
+		with    world
+		verdict report.Verdict
+		reason  string
+	}{
+		{"no worse", siteB, report.Pass, ""},
+		{"a little worse", siteB.broken(refused, 5, 5.6, "a/main/put/new"), report.Pass, ""},
+		{"worse on a clean path, yet no gap over a second", siteB.broken(refused, 5, 5.6, "a/main/put/new").broken(refused, 7, 7.6, "a/main/put/new"), report.Fail, "a/main/put/new: out for"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := Assemble([]*record.Record{film(c(), true, tc.with), film(c(), false, siteB)})
+			if got.Verdict != tc.verdict || !strings.Contains(strings.Join(got.Reasons, "\n"), tc.reason) {
+				t.Errorf("verdict %s reasons %q, want %s with %q", got.Verdict, got.Reasons, tc.verdict, tc.reason)
+			}
+		})
+	}
+}
+
+func TestAssembleKeepsVariantsApart(t *testing.T) {
+	c := load(t, "partial-split", "leader-c")
+	with := film(load(t, "partial-split", "main"), true, split(3.2))
+	moved(with, 3.2, 100)
+	got := Assemble([]*record.Record{
+		film(c, true, always),
+		film(load(t, "partial-split", "main"), false, split(20)),
+		with,
+	})
+	if got.Verdict != report.Pass {
+		t.Fatalf("verdict %s: %q", got.Verdict, got.Reasons)
+	}
+	if got.With == nil || got.With.Moves != 1 || got.Without == nil || got.Without.Recovered {
+		t.Errorf("the main variant is not on top: with %+v", got.With)
+	}
+	if len(got.Variants) != 1 || got.Variants[0].Name != "leader-c" || got.Variants[0].Without != nil {
+		t.Errorf("variants %+v, want leader-c with one run", got.Variants)
+	}
+	for name, want := range map[string]float64{"with_moves": 1, "without_recovered": 0, "leader-c.with_moves": 0} {
+		if v, ok := got.Numbers[name]; !ok || v != want {
+			t.Errorf("number %s = %v %v, want %v", name, v, ok, want)
+		}
+	}
+}
+
+func TestFailedRunWithoutAgentsIsInconclusive(t *testing.T) {
+	w := split(20).broken(refused, 5, 8, "c/main/put/new")
+	got := Assemble([]*record.Record{film(load(t, "partial-split", "main"), false, w)})
+	if got.Verdict != report.Inconclusive {
+		t.Errorf("verdict %s, want inconclusive: the world without agents is not on trial", got.Verdict)
+	}
+}
+
+func TestNothingRun(t *testing.T) {
+	if got := Assemble(nil); got.Verdict != report.Inconclusive {
+		t.Errorf("verdict %s of nothing", got.Verdict)
+	}
+}
