@@ -28,6 +28,8 @@ type page struct {
 	Started     string
 	StartedISO  string
 	Verdict     Verdict
+	Why         string
+	Reasons     []string
 	Sections    []sectionView
 	Numbers     []fact
 	Environment []fact
@@ -45,6 +47,8 @@ func HTML(dst io.Writer, r *Report) error {
 		Started:    r.Started.UTC().Format("2 January 2006, 15:04 UTC"),
 		StartedISO: r.Started.UTC().Format(time.RFC3339),
 		Verdict:    r.Verdict,
+		Why:        why(r.Verdict),
+		Reasons:    reasonTexts(r.Reasons),
 		Sections:   sectionViews(r),
 		Style:      template.CSS(pageCSS + pageShades()),
 		Script:     template.JS(pageJS),

@@ -143,6 +143,7 @@ const sheetTemplate = `.hf text{font-family:system-ui,-apple-system,"Segoe UI",R
 .hf .hf-strong{font-weight:650}
 .hf .hf-mute{fill:{mute}}
 .hf .hf-bad{fill:{fail}}
+.hf .hf-plain{fill:{ink}}
 .hf .hf-good{fill:{ok}}
 .hf .hf-rule{stroke:{rule};stroke-width:1}
 .hf .hf-zero{stroke:{ink};stroke-width:1.2}
@@ -162,7 +163,6 @@ const sheetTemplate = `.hf text{font-family:system-ui,-apple-system,"Segoe UI",R
 .hf .hf-dark{fill:{fail}}
 .hf .hf-darkline{fill:none;stroke:{fail};stroke-width:1.1}
 .hf .hf-over{fill:{fail}}
-.hf .hf-hidden{fill:none;stroke:none}
 .hf .hf-mark{fill:{mark};stroke:{mark};stroke-width:1.4}
 .hf .hf-hollow{fill:{card};stroke:{mark};stroke-width:1.6}
 .hf .hf-hollowbad{fill:{card};stroke:{fail};stroke-width:1.6}

@@ -47,10 +47,7 @@ func (s *sheet) panelHeading(run *Run) {
 	if s.y > s.pad { // under something
 		s.Line(s.pad, s.y, s.width-s.pad, s.y, "hf-rule")
 	}
-	class := "hf-strong hf-good"
-	if !run.Recovered {
-		class = "hf-strong hf-bad"
-	}
+	class := "hf-strong hf-" + run.tone()
 	s.y += 30
 	s.Text(s.pad, s.y, "hf-strong", run.heading(), svg.N("font-size", 15))
 	if s.narrow {
@@ -127,17 +124,33 @@ func (s *sheet) bands(run *Run, top, bottom float64) {
 		s.Line(l, top, l, bottom, "hf-faultedge")
 		s.Line(r, top, r, bottom, "hf-faultedge")
 	}
+	s.bandLabels(run.Faults, top+13)
+}
+
+// bandLabels names the faults in their heads. Where a fault comes again and again
+// and its band is too narrow, the first one's name stands for all.
+func (s *sheet) bandLabels(faults []Fault, y float64) {
 	edge := s.plotL
-	for _, f := range run.Faults {
-		l, r := math.Max(s.x(f.FromMS), edge), s.x(f.ToMS)
-		text := faultLabel(f)
-		if svg.Width(text, s.size) > r-l-8 {
-			text = svg.Fit(text, s.size, math.Max(r-l-8, 0))
+	for i := 0; i < len(faults); {
+		text, n := faultLabel(faults[i]), 1
+		for i+n < len(faults) && faultLabel(faults[i+n]) == text {
+			n++
 		}
+		l, r := math.Max(s.x(faults[i].FromMS), edge), s.x(faults[i].ToMS)
+		if n > 1 && svg.Width(text, s.size) > r-l-8 {
+			text += " × " + strconv.Itoa(n)
+			r = s.x(faults[i+n-1].ToMS)
+		} else {
+			n = 1
+		}
+		text = svg.Fit(text, s.size, math.Max(r-l-8, 0))
 		if len([]rune(text)) >= 4 { // less than "cut…" tells nothing
-			s.Text(l+5, top+13, "", text, svg.N("font-size", s.size))
+			s.Text(l+5, y, "", text, svg.N("font-size", s.size))
 			edge = l + 5 + svg.Width(text, s.size) + 6
+		} else if !faults[i].Verified {
+			s.Text((l+r)/2, y, "hf-strong", "?", svg.N("font-size", s.size), svg.A("text-anchor", "middle"))
 		}
+		i += n
 	}
 }
 

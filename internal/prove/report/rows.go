@@ -49,7 +49,7 @@ func (s *sheet) pathRow(run *Run, p *Path, withTarget bool) {
 		s.Rect(s.x(w[0]), s.y+1, s.x(w[1])-s.x(w[0]), s.row-2, "hf-window")
 		s.Line(s.x(w[1]), s.y+1, s.x(w[1]), s.y+s.row-1, "hf-windowedge")
 	}
-	s.overshoot(run, p)
+	s.overshoot(p)
 	s.strip(p, mid)
 	s.figure(run, p, mid)
 }
@@ -99,7 +99,7 @@ func (s *sheet) windows(run *Run, p *Path) [][2]float64 {
 }
 
 // overshoot hatches the part of each outage that exceeds the window.
-func (s *sheet) overshoot(run *Run, p *Path) {
+func (s *sheet) overshoot(p *Path) {
 	w := s.expected(p)
 	if w == nil || !p.required() {
 		return
@@ -111,7 +111,7 @@ func (s *sheet) overshoot(run *Run, p *Path) {
 		}
 		s.over = true
 		s.Empty("rect", append(svg.Box(s.x(from), s.y+1, s.x(to)-s.x(from), s.row-2),
-			svg.A("fill", "url(#"+s.id+"over)"), svg.Class("hf-overshoot"))...)
+			svg.A("fill", "url(#"+s.id+"over)"))...)
 	}
 }
 
@@ -181,14 +181,16 @@ func (s *sheet) figure(run *Run, p *Path, mid float64) {
 		class = ""
 	}
 	text, x := gap(p), s.numX
-	switch w := allowed(s.expected(p)); {
-	case s.narrow:
+	room := s.width - s.pad - x - 10
+	if s.narrow {
 		text = short(p)
-	case w != "" && p.required() && len(p.Outages) > 0:
-		text += ", " + w
+	} else if w := allowed(s.expected(p)); w != "" && p.required() && len(p.Outages) > 0 {
+		if full := text + ", " + w; svg.Width(full, s.size) <= room { // else the band must tell it
+			text = full
+		}
 	}
 	if p.required() && verdict != "" {
 		s.sign(x+5, mid, verdict)
 	}
-	s.Text(x+16, mid+4, class, svg.Fit(text, s.size, s.width-s.pad-x-10), svg.N("font-size", s.size))
+	s.Text(x+16, mid+4, class, svg.Fit(text, s.size, room), svg.N("font-size", s.size))
 }

@@ -190,6 +190,18 @@ func (run *Run) worst() *Outage {
 	return worst
 }
 
+// tone is the colour of the big figure of a run: bad when the cluster broke its
+// promise, plain when the run proved nothing, else good.
+func (run *Run) tone() string {
+	switch {
+	case !run.Recovered, run.Verdict == Fail:
+		return "bad"
+	case run.Verdict == Inconclusive:
+		return "plain"
+	}
+	return "good"
+}
+
 // downMS is the one number of a run: until the last required path answered for
 // good or, when that never happened under the fault, how long the worst was out.
 func (run *Run) downMS() float64 {

@@ -128,10 +128,7 @@ func (t *text) bars(s section) {
 	const label, figure = 22, 10 // columns of the heading and of the big figure
 	room := max(10, t.Width-label-figure-2)
 	for _, run := range runs {
-		color := colorGreen
-		if !run.Recovered {
-			color = colorRed
-		}
+		color := map[string]string{"good": colorGreen, "bad": colorRed, "plain": colorYellow}[run.tone()]
 		bar := barOf(run, to, room)
 		t.line(fmt.Sprintf("  %-*s%s %s", label-2, strings.ToLower(run.heading()), t.paintBar(bar, color), t.paint(color, run.headline())))
 		t.line(strings.Repeat(" ", label) + t.paint(colorDim, run.caption()))

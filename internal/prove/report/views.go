@@ -33,7 +33,7 @@ type sectionView struct {
 
 type runView struct {
 	Heading, Headline, Caption, Story string
-	Recovered                         bool
+	Tone                              string // good, bad or plain
 	Bar                               string // of 1000
 	Facts                             []fact
 	Noticed                           []notice
@@ -78,8 +78,8 @@ func sectionViews(r *Report) []sectionView {
 			Why: why(s.Verdict), Matrix: matrixOf(r, s), Groups: groupViews(r, s), Windows: windowFacts(s),
 			Columns: 6 + len(s.runs()),
 		}
-		for _, reason := range s.Reasons {
-			v.Reasons = append(v.Reasons, brief(reason, 500))
+		if i > 0 { // the page's head has those of the whole
+			v.Reasons = reasonTexts(s.Reasons)
 		}
 		for _, run := range s.runs() {
 			v.Runs = append(v.Runs, viewRun(s, run))
@@ -102,6 +102,14 @@ func inline(r *Report, s section, p Picture) template.HTML {
 	return template.HTML(bytes.TrimSpace(draw(r, s, p)))
 }
 
+func reasonTexts(reasons []string) []string {
+	var list []string
+	for _, reason := range reasons {
+		list = append(list, brief(reason, 500))
+	}
+	return list
+}
+
 func why(v Verdict) string {
 	switch v {
 	case Pass:
@@ -121,7 +129,7 @@ func viewRun(s section, run *Run) runView {
 	}
 	v := runView{
 		Heading: run.heading(), Headline: run.headline(), Caption: run.caption(), Story: run.story(),
-		Recovered: run.Recovered, Bar: "0",
+		Tone: run.tone(), Bar: "0",
 	}
 	if most > 0 {
 		v.Bar = strconv.Itoa(int(math.Round(run.downMS() / most * 1000)))

@@ -160,7 +160,7 @@ func (run *Run) story() string {
 	case run.downMS() <= 0:
 		tail = "every path kept answering"
 	case run.RecoveryMS != nil && *run.RecoveryMS > 0:
-		tail = "every path answered again " + span(*run.RecoveryMS) + " after the fault"
+		tail = "every path answered again " + span(*run.RecoveryMS) + " after the " + plural(max(1, len(run.Faults)), "", "first ") + "fault"
 	default:
 		tail = "no path stayed down: the longest gap is " + run.headline()
 	}
