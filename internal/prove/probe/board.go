@@ -117,19 +117,12 @@ func (b *Board) Starved() string {
 		s := r.tally.Summary()
 		switch {
 		case r.path.Control && s.Failed > 0:
-			return fmt.Sprintf("the path to the prober's own loopback failed %d of %d times (%s)", s.Failed, s.Samples, r.firstError(s))
+			return fmt.Sprintf("the path to the prober's own loopback failed %d of %d times (%s)", s.Failed, s.Samples, s.Gaps[0].First)
 		case s.Lag.Max > LagLimit:
 			return fmt.Sprintf("a sample of %s was sent %v late (limit %v)", s.Path, s.Lag.Max.Round(time.Millisecond), LagLimit)
 		case s.Lost > 0:
-			return fmt.Sprintf("%d ticks of %s were lost", s.Lost, s.Path)
+			return fmt.Sprintf("%s of %s lost", plural(s.Lost, "tick"), s.Path)
 		}
 	}
 	return ""
-}
-
-func (r *row) firstError(s Summary) string {
-	if len(s.Gaps) == 0 {
-		return "no error kept"
-	}
-	return s.Gaps[0].First
 }

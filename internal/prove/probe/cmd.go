@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-ha/holdfast/internal/base/config"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
@@ -35,8 +36,9 @@ type command struct {
 }
 
 // Command returns `holdfast probe`.
-func Command() *cobra.Command {
-	c := &command{}
+func Command() *cobra.Command { return (&command{}).cobra() }
+
+func (c *command) cobra() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "probe TARGET…",
 		Short: "Sample paths from where a client stands and bracket every outage",
@@ -60,7 +62,11 @@ an outage lasted longer; 2 for wrong usage and for a prober too starved to tell.
 			return c.run(cmd.Context(), cfg)
 		},
 	}
-	f := cmd.Flags()
+	c.bind(cmd.Flags())
+	return cmd
+}
+
+func (c *command) bind(f *pflag.FlagSet) {
 	f.StringVar(&c.config, "config", "", "YAML `file` with targets and settings, instead of TARGET arguments")
 	f.StringSliceVar(&c.modes, "mode", nil, "modes: new, reused, stream (default new,reused; a watch: stream)")
 	f.DurationVar(&c.settled.Interval, "interval", DefaultInterval, "time from one sample of a path to the next")
@@ -80,7 +86,6 @@ an outage lasted longer; 2 for wrong usage and for a prober too starved to tell.
 	f.BoolVar(&c.once, "once", false, "one sample per path, then exit 0 if all are good, else 1")
 	f.DurationVar(&c.duration, "duration", 0, "how long to sample (default: until SIGINT or SIGTERM)")
 	f.DurationVar(&c.maxOutage, "max-outage", 0, "exit 1 when an outage lasted longer for certain (default: only measure)")
-	return cmd
 }
 
 // settings makes a Config of the file, the environment, the flags and the

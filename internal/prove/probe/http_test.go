@@ -2,6 +2,8 @@ package probe
 
 import (
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +19,7 @@ func startHTTP(t *testing.T, secure bool, handler http.HandlerFunc) (url string,
 	t.Helper()
 	conns = &atomic.Int64{}
 	srv := httptest.NewUnstartedServer(handler)
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 	srv.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			conns.Add(1)
@@ -35,10 +38,12 @@ func startHTTP(t *testing.T, secure bool, handler http.HandlerFunc) (url string,
 	return srv.URL, material, conns
 }
 
-func httpConfig(url string, material TLS, modes ...Mode) *Config {
+// httpConfig is one path of an own server. Where nothing is meant to fail the
+// timeout is long, so that a busy machine does not look like an outage.
+func httpConfig(url string, material TLS, mode Mode, timeout time.Duration) *Config {
 	return &Config{
-		Interval: 10 * time.Millisecond, Timeout: 300 * time.Millisecond, Control: Control{Off: true},
-		Targets: []Target{{Name: "h", URL: url, Modes: modes, TLS: &material}},
+		Interval: 20 * time.Millisecond, Timeout: timeout, Control: Control{Off: true},
+		Targets: []Target{{Name: "h", URL: url, Modes: []Mode{mode}, TLS: &material}},
 	}
 }
 
@@ -54,7 +59,7 @@ func TestConnectionsAreFreshOrKept(t *testing.T) {
 				noLeaks(t)
 				var proto atomic.Value
 				url, material, conns := startHTTP(t, secure, func(_ http.ResponseWriter, r *http.Request) { proto.Store(r.Proto) })
-				paths := follow(t, httpConfig(url, material, mode), after(20))
+				paths := follow(t, httpConfig(url, material, mode, 5*time.Second), after(20))
 				samples := paths["h/http/"+string(mode)]
 				want := int64(len(samples))
 				if mode == ModeReused {
@@ -84,7 +89,7 @@ func TestAnOrderlyGoodbyeIsNoFailure(t *testing.T) {
 				w.Header().Set("Connection", "close")
 			}
 		})
-		paths := follow(t, httpConfig(url, material, ModeReused), after(35))
+		paths := follow(t, httpConfig(url, material, ModeReused, 5*time.Second), after(35))
 		for _, s := range paths["h/http/reused"] {
 			if !s.OK {
 				t.Errorf("secure=%v: %s %s", secure, s.Class, s.Error)
@@ -107,7 +112,7 @@ func TestAReusedPathRecovers(t *testing.T) {
 				<-r.Context().Done()
 			}
 		})
-		paths := follow(t, httpConfig(url, material, ModeReused), func(_ string, samples []Sample) bool {
+		paths := follow(t, httpConfig(url, material, ModeReused, time.Second), func(_ string, samples []Sample) bool {
 			gaps := Gaps(samples)
 			_, stable := StableFrom(samples, time.Time{}, 10)
 			return len(gaps) > 0 && !gaps[len(gaps)-1].Open && stable
@@ -156,7 +161,7 @@ func TestStreamProgress(t *testing.T) {
 				}
 			}
 		})
-		paths := follow(t, httpConfig(url, material, ModeStream), func(_ string, samples []Sample) bool {
+		paths := follow(t, httpConfig(url, material, ModeStream, time.Second), func(_ string, samples []Sample) bool {
 			s := Summarise("", samples)
 			return s.Errors[ClassReset] > 0 && s.Errors[ClassTimeout] > 0 && samples[len(samples)-1].OK
 		})
@@ -173,7 +178,7 @@ func TestStreamProgress(t *testing.T) {
 
 // stall holds a stream for longer than the timeout of its samples.
 func stall(r *http.Request) {
-	timer := time.NewTimer(600 * time.Millisecond)
+	timer := time.NewTimer(1500 * time.Millisecond)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

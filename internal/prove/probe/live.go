@@ -87,7 +87,7 @@ func (b *Board) render(elapsed, duration time.Duration, width, height int) []str
 		failures += r.tally.sum.Failed
 		lag = max(lag, r.tally.lag.max)
 	}
-	lines := []string{clip(progressLine(elapsed, duration)+fmt.Sprintf(" · %d samples · %d failed · lag %s", samples, failures, short(lag)), width)}
+	lines := []string{clip(progressLine(elapsed, duration)+fmt.Sprintf(" · %s · %d failed · lag %s", plural(samples, "sample"), failures, short(lag)), width)}
 	for i, r := range b.rows {
 		if len(lines) == height-1 && i < len(b.rows)-1 {
 			return append(lines, clip(fmt.Sprintf("… and %d more paths", len(b.rows)-i), width))
@@ -118,13 +118,24 @@ func (r *row) render(name, width int) string {
 	case r.open != nil:
 		state = string(last.Class) + " for " + short(last.Done.Sub(r.open.FirstBad))
 	}
-	outages := "no outage"
-	if s := &r.tally.sum; s.Outages > 0 {
-		outages = fmt.Sprintf("%d outages, longest %s", s.Outages, bounds(*s.Longest))
-	}
-	text := fmt.Sprintf("%-*s  %-20s %8s  %-34s ", name, clip(r.path.Name, name), clip(state, 20), short(last.Latency()), clip(outages, 34))
+	text := fmt.Sprintf("%-*s  %-20s %8s  %-34s ", name, clip(r.path.Name, name), clip(state, 20), short(last.Latency()), clip(r.outages(), 34))
 	strip := string(r.outcomes(max(0, width-len([]rune(text))-1)))
 	return clip(text+strings.NewReplacer(string(markOK), "▁", string(markSlow), "▄", string(markFailed), "█").Replace(strip), width)
+}
+
+// outages says how many there were, an open one included.
+func (r *row) outages() string {
+	n, longest := r.tally.sum.Outages, r.tally.sum.Longest
+	if r.open != nil {
+		n++
+		if longest == nil || r.open.Lower() > longest.Lower() {
+			longest = r.open
+		}
+	}
+	if n == 0 {
+		return "no outage"
+	}
+	return fmt.Sprintf("%s, longest %s", plural(n, "outage"), bounds(*longest))
 }
 
 // clip cuts s to n columns.

@@ -156,7 +156,7 @@ func (l *lines) show(c *change, s Sample) {
 	case c.down != nil:
 		_, _ = fmt.Fprintf(l.out, "%s %s down: %s: %s\n", stamp(s.Sent), s.Path, s.Class, s.Error)
 	default:
-		_, _ = fmt.Fprintf(l.out, "%s %s up again after %s, %d samples failed\n", stamp(s.Sent), s.Path, bounds(*c.up), c.up.Failed())
+		_, _ = fmt.Fprintf(l.out, "%s %s up again after %s, %s failed\n", stamp(s.Sent), s.Path, bounds(*c.up), plural(c.up.Failed(), "sample"))
 	}
 }
 
@@ -166,12 +166,24 @@ func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
 // bounds is a gap's duration in words.
 func bounds(g Gap) string {
+	if g.Open {
+		return short(g.Upper()) + " so far"
+	}
 	return fmt.Sprintf("%s to %s", short(g.Lower()), short(g.Upper()))
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // short is a duration in three or so digits.
 func short(d time.Duration) string {
 	switch {
+	case d == 0:
+		return "0s"
 	case d >= time.Minute:
 		return d.Round(time.Second).String()
 	case d >= time.Second:

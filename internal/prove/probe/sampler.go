@@ -79,18 +79,20 @@ func (s *sampler) send(seq uint64, tick time.Time) {
 	}
 	result := make(chan Sample, 1)
 	s.queue <- result
+	// Sent is taken here, not in the goroutine, so that it rises with Seq even
+	// when a starved prober catches up.
+	sent := s.clock.now()
 	go func() {
-		result <- s.sample(seq, tick)
+		result <- s.sample(seq, tick, sent)
 		<-s.flying
 	}()
 }
 
 // sample makes the attempt. Its context descends from nothing that a stop
 // could cancel.
-func (s *sampler) sample(seq uint64, tick time.Time) Sample {
+func (s *sampler) sample(seq uint64, tick, sent time.Time) Sample {
 	ctx, cancel := context.WithTimeout(context.Background(), s.path.Timeout)
 	defer cancel()
-	sent := s.clock.now()
 	o := s.attempt(ctx)
 	done := s.clock.now()
 	class := Classify(o.err)

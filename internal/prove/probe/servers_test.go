@@ -9,7 +9,9 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -119,6 +121,22 @@ func closedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// freeAddress is an address for a server to be started. It lies below the
+// ephemeral ports (32768 and up), which a prober on loopback takes by the
+// hundred.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+mathrand.IntN(12000)))
+		if err == nil {
+			_ = l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no free port between 20000 and 32000")
+	return ""
+}
+
 // reset ends a connection with RST.
 func reset(c net.Conn) {
 	_ = c.(*net.TCPConn).SetLinger(0)
@@ -147,10 +165,10 @@ func mustNew(t *testing.T, cfg *Config) *Prober {
 }
 
 // follow runs a prober until until returns true for the samples so far of some
-// path, or fails the test after 20 s. The samples come back by path.
+// path, or fails the test after a minute. The samples come back by path.
 func follow(t *testing.T, cfg *Config, until func(path string, samples []Sample) bool) map[string][]Sample {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	paths := map[string][]Sample{}
 	mustNew(t, cfg).Run(ctx, func(s Sample) {
@@ -160,7 +178,7 @@ func follow(t *testing.T, cfg *Config, until func(path string, samples []Sample)
 		}
 	})
 	if context.Cause(ctx) == context.DeadlineExceeded {
-		t.Fatalf("condition not met in 20 s: %s", letters(paths))
+		t.Fatalf("condition not met in a minute: %s", letters(paths))
 	}
 	return paths
 }
