@@ -116,7 +116,7 @@ func (s *sheet) edge(run *Run, a, b spot) {
 	var link Link
 	for i, f := range run.Faults {
 		for _, l := range f.Links {
-			if !(l.From == a.name && l.To == b.name || l.From == b.name && l.To == a.name) {
+			if l != (Link{a.name, b.name, l.OneWay}) && l != (Link{b.name, a.name, l.OneWay}) {
 				continue
 			}
 			switch f.Kind {

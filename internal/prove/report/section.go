@@ -35,7 +35,7 @@ func (r *Report) sections() []section {
 	}
 	list := []section{main}
 	for _, v := range r.Variants {
-		list = append(list, section{v.Name, v.Verdict, v.Reasons, v.With, v.Without})
+		list = append(list, section(v))
 	}
 	return list
 }

@@ -5,16 +5,30 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strings"
 	"unicode/utf8"
+
+	xterm "golang.org/x/term"
 )
 
 // Terminal says where a text summary goes.
 type Terminal struct {
 	// Width in columns, 0 for 80. Lines are cut to it, not below 40.
 	Width int
-	// Color is for terminals only; whoever opens one decides (NO_COLOR).
+	// Color is for terminals only, see TerminalOf.
 	Color bool
+}
+
+// TerminalOf describes f: the size of a terminal and whether to colour it, or 80
+// plain columns when f is none. NO_COLOR (https://no-color.org) and a dumb
+// terminal get no colour.
+func TerminalOf(f *os.File) Terminal {
+	width, _, err := xterm.GetSize(int(f.Fd()))
+	if err != nil {
+		return Terminal{}
+	}
+	return Terminal{Width: width, Color: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
 // Text writes the summary for a terminal: verdict, the two outages side by side as

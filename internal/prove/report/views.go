@@ -53,9 +53,10 @@ type groupView struct {
 }
 
 type pathView struct {
-	Name, Label, Role, Allowed, Latency, Error, Reason string
-	Verdict                                            Verdict
-	Gaps                                               []*gapView // one per run, nil when the run lacks the path
+	Name, Label, Role, Allowed, Latency, Reason string
+	Error, Classes                              string // of the longest outage: first error, failures by class
+	Verdict                                     Verdict
+	Gaps                                        []*gapView // one per run, nil when the run lacks the path
 }
 
 type gapView struct {
@@ -214,10 +215,19 @@ func viewPath(s section, p *Path, withTarget bool) pathView {
 		}
 		v.Gaps = append(v.Gaps, g)
 		if o := twin.longest(); o != nil && o.First != "" {
-			v.Error = brief(o.First, 160)
+			v.Error, v.Classes = brief(o.First, 160), classCounts(o)
 		}
 	}
 	return v
+}
+
+// classCounts prints how often each class of failure came: "timeout × 303".
+func classCounts(o *Outage) string {
+	var parts []string
+	for _, name := range sortedKeys(o.Errors) {
+		parts = append(parts, brief(cmp.Or(name, "other"), 20)+" × "+strconv.Itoa(o.Errors[name]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // windowFacts explains each distinct window once.
