@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/internal/base/loop"
 	"github.com/holdfast-ha/holdfast/internal/base/topology"
 	"github.com/holdfast-ha/holdfast/internal/quorum/etcd"
 )
@@ -42,13 +43,21 @@ type Agent struct {
 	publish  *publisher
 	cond     *conditions
 	stats    *metrics
-	nudges   []chan struct{} // decide, publish, mesh
+	loops    loops
+
+	// Each of these belongs to one loop.
+	asked       time.Duration // when agents were asked
+	triedSecond time.Duration
+	lastLoad    etcd.Load
+	steps       *stepWatch
 
 	mu    sync.Mutex
 	state State
 	plan  Plan
 	snap  Snapshot
-	quiet time.Duration // since when few proposals were pending; 0: they were not
+	// rounded is when the last round decided.
+	rounded time.Duration
+	quiet   time.Duration // since when few proposals were pending; 0: they were not
 }
 
 // New prepares an agent. settings must be complete. ready, if not nil, hears
@@ -72,12 +81,13 @@ func New(settings Settings, ready func(name string, err error), log *slog.Logger
 		clock:    func() time.Duration { return time.Since(start) },
 		store:    newStore(settings.Prefix, access, log),
 		registry: newRegistry(), record: &decisionRecord{}, stats: newMetrics(),
-		nudges: []chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)},
+		steps: newStepWatch(),
+		loops: newLoops(settings.Pace, log),
 	}
 	a.cond = newConditions(log, ready)
 	a.obs = a.observer(settings)
 	a.publish = &publisher{
-		store: a.store, clock: a.clock, nudged: a.nudges[1], cond: a.cond, stats: a.stats,
+		store: a.store, clock: a.clock, every: settings.paced(publishEvery), cond: a.cond, stats: a.stats,
 		source: func() (Row, []etcd.Peer) {
 			peers, _ := a.obs.membership()
 			return a.ownRow(), peers
@@ -89,7 +99,7 @@ func New(settings Settings, ready func(name string, err error), log *slog.Logger
 func (a *Agent) observer(settings Settings) *observer {
 	o := &observer{
 		own: a.own, timing: settings.timing(), files: settings.peerTLS(), zone: settings.Zone, boot: newBoot(),
-		clock: a.clock, nudge: a.nudge, cond: a.cond, log: a.log, watches: map[MemberID]*running{},
+		clock: a.clock, nudge: a.loops.nudge, membersEvery: settings.paced(membersEvery), cond: a.cond, log: a.log, watches: map[MemberID]*running{},
 	}
 	if settings.Mesh.Listen != "" {
 		o.mesh = settings.Mesh.Port
@@ -115,38 +125,67 @@ func (s *Settings) config() Config {
 }
 
 func (s *Settings) timing() probeTiming {
+	t := defaultTiming()
 	if s.Profile == "seed" {
-		return seedTiming()
+		t = seedTiming()
 	}
-	return defaultTiming()
+	t.Steady, t.Fresh, t.Identity = s.paced(t.Steady), s.paced(t.Fresh), s.paced(t.Identity)
+	return t
 }
 
-// nudge wakes the loops; nudges that come while one is waiting are one.
-func (a *Agent) nudge() {
-	for _, c := range a.nudges {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
-	}
-}
+// paced is an interval at the pace asked for.
+func (s *Settings) paced(d time.Duration) time.Duration { return d / time.Duration(max(s.Pace, 1)) }
 
-// Run works until ctx ends. It returns an error only for what a person has to
-// mend before it can work at all.
+// Run works until ctx ends.
 func (a *Agent) Run(ctx context.Context) error {
+	l := a.loops
 	var wg sync.WaitGroup
-	for _, loop := range []func(context.Context){
-		a.obs.run, a.publish.run, a.followRows, a.serveMesh, a.pollMesh, a.decideLoop, a.watchLoad, a.watchSecond,
-	} {
-		wg.Go(func() { loop(ctx) })
+	start := func(loop *loop.Loop, body func(context.Context)) {
+		wg.Go(func() {
+			_ = loop.Run(ctx, func(ctx context.Context) error { body(ctx); return nil })
+		})
+	}
+	start(l.observe, a.obs.round)
+	start(l.rows, a.followRows)
+	start(l.askAgents, a.askAgents)
+	start(l.decide, a.round)
+	if !a.settings.observeOnly {
+		start(l.publish, a.publish.round)
+		start(l.load, a.readLoad)
+		start(l.second, a.checkSecond)
+		if a.settings.Mesh.Listen != "" {
+			start(l.serve, a.serveAgents)
+		}
 	}
 	wg.Wait()
 	a.store.close()
 	a.load.Close()
-	if err := a.own.Close(); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("close connection: %w", err)
-	}
+	_ = a.own.Close() // nothing is lost with it
 	return nil
+}
+
+// loops are the level-triggered loops of an agent, by what they do.
+type loops struct {
+	observe, publish, rows, askAgents, serve, decide, load, second *loop.Loop
+}
+
+func newLoops(pace int, log *slog.Logger) loops {
+	every := func(name string, period time.Duration) *loop.Loop {
+		return &loop.Loop{Name: name, Log: log, Period: max(period/time.Duration(max(pace, 1)), time.Millisecond), Jitter: 0.05}
+	}
+	return loops{
+		observe: every("observe", statusEvery), publish: every("publish", publishEvery/5),
+		rows: every("rows", 500*time.Millisecond), askAgents: every("ask-agents", meshEager),
+		serve: every("serve-agents", publishEvery), decide: every("decide", decideEvery),
+		load: every("load", loadEvery), second: every("second-member", time.Second),
+	}
+}
+
+// nudge wakes the loops that something has changed for.
+func (l loops) nudge() {
+	l.decide.Nudge()
+	l.publish.Nudge()
+	l.askAgents.Nudge()
 }
 
 // ownRow is the row this agent publishes.
@@ -177,68 +216,37 @@ func (a *Agent) hear(row Row) {
 		return
 	}
 	if a.registry.hear(row, a.clock()) {
-		select {
-		case a.nudges[0] <- struct{}{}:
-		default:
-		}
+		a.loops.decide.Nudge()
 	}
 }
 
-// followRows reads rows from the own member's etcd for as long as it lasts.
+// followRows reads rows from the own member's etcd until the watch breaks.
 func (a *Agent) followRows(ctx context.Context) {
-	for pause(ctx, 500*time.Millisecond) {
-		err := a.store.follow(ctx, a.settings.Etcd.Endpoints[0], a.hear, a.registry.heardPenalty,
-			func() { a.cond.set(condRows, nil, "") })
-		if ctx.Err() != nil {
-			return
-		}
+	err := a.store.follow(ctx, a.settings.Etcd.Endpoints[0], a.hear, a.registry.heardPenalty,
+		func() { a.cond.set(condRows, nil, "") })
+	if ctx.Err() == nil {
 		a.cond.set(condRows, err, "rows cannot be read from etcd; the agents are asked directly")
 	}
 }
 
-// serveMesh offers rows to the other agents. A port that is taken is a
+// serveAgents offers rows to the other agents. A port that is taken is a
 // condition that can pass.
-func (a *Agent) serveMesh(ctx context.Context) {
-	if a.settings.Mesh.Listen == "" {
+func (a *Agent) serveAgents(ctx context.Context) {
+	h := meshHandler(a.rows, func(p Penalty) { a.registry.heardPenalty(p); a.loops.decide.Nudge() })
+	err := serveMesh(ctx, a.settings.Mesh.Listen, a.settings.peerTLS(), h, func() { a.cond.set(condMesh, nil, "") })
+	if ctx.Err() == nil {
+		a.cond.set(condMesh, err, "other agents cannot ask this one")
+	}
+}
+
+// askAgents asks the other agents for what they know: all at once, for one
+// that is cut off must not delay the rest. At rest it leaves out most turns.
+func (a *Agent) askAgents(ctx context.Context) {
+	now := a.clock()
+	if a.calm() && now-a.asked < a.settings.paced(meshEvery) {
 		return
 	}
-	h := meshHandler(a.rows, func(p Penalty) { a.registry.heardPenalty(p); a.nudge() })
-	for {
-		err := serveMesh(ctx, a.settings.Mesh.Listen, a.settings.peerTLS(), h)
-		if ctx.Err() != nil {
-			return
-		}
-		a.cond.set(condMesh, err, "other agents cannot ask this one")
-		if !pause(ctx, publishEvery) {
-			return
-		}
-	}
-}
-
-// pollMesh asks the other agents for what they know.
-func (a *Agent) pollMesh(ctx context.Context) {
-	for {
-		wait := meshEvery
-		for _, l := range a.obs.current().Links {
-			if l.State != Up {
-				wait = meshEager
-			}
-		}
-		one, cancel := context.WithTimeout(ctx, wait)
-		select {
-		case <-one.Done():
-		case <-a.nudges[2]:
-		}
-		cancel()
-		if ctx.Err() != nil {
-			return
-		}
-		a.askAgents(ctx)
-	}
-}
-
-// askAgents asks all of them at once: one that is cut off must not delay the rest.
-func (a *Agent) askAgents(ctx context.Context) {
+	a.asked = now
 	ctx, cancel := context.WithTimeout(ctx, meshEager*2)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -256,26 +264,28 @@ func (a *Agent) askAgents(ctx context.Context) {
 	wg.Wait()
 }
 
-// watchLoad reads the own member's metrics: the disk's latency for the row,
-// and whether proposals are few, where a quiet window is wanted.
-func (a *Agent) watchLoad(ctx context.Context) {
-	var last etcd.Load
-	every := loadEvery
-	if a.cfg.Preferred != "" {
-		every = 2 * time.Second
-	}
-	for {
-		one, cancel := context.WithTimeout(ctx, time.Second)
-		load, err := a.load.Read(one)
-		cancel()
-		if err == nil {
-			a.noteLoad(last, load)
-			last = load
-		}
-		if !pause(ctx, every) {
-			return
+// calm reports whether the own member is well and every link up.
+func (a *Agent) calm() bool {
+	own := a.obs.current()
+	for _, l := range own.Links {
+		if l.State != Up {
+			return false
 		}
 	}
+	return own.Reachable && own.Leader != 0
+}
+
+// readLoad reads the own member's metrics: the disk's latency for the row,
+// and whether proposals are few, for the quiet window.
+func (a *Agent) readLoad(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	load, err := a.load.Read(ctx)
+	if err != nil {
+		return // without metrics there is no choice of moment, and nothing else is missed
+	}
+	a.noteLoad(a.lastLoad, load)
+	a.lastLoad = load
 }
 
 // fewPending is the number of proposals up to which a moment counts as quiet.
@@ -304,28 +314,25 @@ func (a *Agent) diskTrouble(fsync time.Duration, last, load etcd.Load) error {
 	own := a.obs.current()
 	switch {
 	case own.Leader == own.Member && load.Pending > 0 && last.Pending > 0 && load.Committed == last.Committed:
-		return fmt.Errorf("%.0f proposals wait and none was committed for %s; if the disk hangs, restart this etcd so that the others elect, then give it a disk of its own", load.Pending, loadEvery)
+		return fmt.Errorf("%.0f proposals wait and none was committed for %s; if the disk hangs, restart this etcd so that the others elect, then give it a disk of its own", load.Pending, a.settings.paced(loadEvery))
 	case a.cfg.MaxFsync > 0 && fsync > a.cfg.MaxFsync:
 		return fmt.Errorf("WAL fsync p99 is %s; give etcd a disk of its own, or replace it", fsync)
 	}
 	return nil
 }
 
-// watchSecond makes sure that the agent could publish through a member other
+// checkSecond makes sure that the agent could publish through a member other
 // than its own: in a split that is the only way its row gets out.
-func (a *Agent) watchSecond(ctx context.Context) {
-	wait := time.Second
-	for pause(ctx, wait) {
-		wait = secondEvery
-		self := a.obs.current().Member
-		peers, _ := a.obs.membership()
-		if self == 0 || len(peers) < 2 {
-			wait = time.Second
-			continue
-		}
-		a.cond.set(condSecond, a.trySecond(ctx, self, peers),
-			"the row could get out through no second member; open the client port or the mesh port between sites")
+func (a *Agent) checkSecond(ctx context.Context) {
+	self := a.obs.current().Member
+	peers, _ := a.obs.membership()
+	now := a.clock()
+	if self == 0 || len(peers) < 2 || (a.triedSecond > 0 && now-a.triedSecond < a.settings.paced(secondEvery)) {
+		return
 	}
+	a.triedSecond = now
+	a.cond.set(condSecond, a.trySecond(ctx, self, peers),
+		"the row could get out through no second member; open the client port or the mesh port between sites")
 }
 
 func (a *Agent) trySecond(ctx context.Context, self MemberID, peers []etcd.Peer) error {
@@ -352,14 +359,4 @@ func (a *Agent) trySecond(ctx context.Context, self MemberID, peers []etcd.Peer)
 		}
 	}
 	return fmt.Errorf("no other member or agent answers; last: %w", last)
-}
-
-// Observe works like Run but writes nothing and offers nothing: it is for a
-// person who wants to know what an agent here would do.
-func (a *Agent) Observe(ctx context.Context) {
-	var wg sync.WaitGroup
-	for _, loop := range []func(context.Context){a.obs.run, a.followRows, a.pollMesh, a.decideLoop} {
-		wg.Go(func() { loop(ctx) })
-	}
-	wg.Wait()
 }

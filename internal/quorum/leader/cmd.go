@@ -3,15 +3,16 @@ package leader
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"net/http"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/internal/base/config"
+	"github.com/holdfast-ha/holdfast/internal/base/telemetry"
 )
 
 // envPrefix is before the name of every flag in the environment.
@@ -53,8 +54,7 @@ func bindFlags(cmd *cobra.Command, s *Settings, path *string) {
 	f.StringVar(&s.Mesh.Listen, "mesh-listen", s.Mesh.Listen, "where the other agents ask this one (mTLS); empty for none")
 	f.IntVar(&s.Mesh.Port, "mesh-port", s.Mesh.Port, "port of the other agents")
 	f.StringVar(&s.Telemetry.Listen, "telemetry", s.Telemetry.Listen, "where /metrics, /healthz, /readyz and /status are served")
-	f.StringVar(&s.Log.Level, "log-level", s.Log.Level, "debug, info, warn or error")
-	f.StringVar(&s.Log.Format, "log-format", s.Log.Format, "text or json")
+	s.Log.AddFlags(f)
 }
 
 // load layers file, environment and flags, and completes the settings.
@@ -75,7 +75,7 @@ func runCommand() *cobra.Command {
 			if err := load(cmd, &settings, path); err != nil {
 				return err
 			}
-			return run(cmd.Context(), cmd, settings)
+			return run(cmd.Context(), cmd.ErrOrStderr(), settings)
 		},
 	}
 	bindFlags(cmd, &settings, &path)
@@ -92,14 +92,16 @@ func planCommand() *cobra.Command {
 			if err := load(cmd, &settings, path); err != nil {
 				return err
 			}
-			settings.DryRun = true
+			settings.DryRun, settings.observeOnly = true, true
 			agent, err := New(settings, nil, slog.New(slog.DiscardHandler))
 			if err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), observe)
 			defer cancel()
-			agent.Observe(ctx)
+			if err := agent.Run(ctx); err != nil {
+				return err
+			}
 			return show(cmd, agent.Status(), asJSON)
 		},
 	}
@@ -144,15 +146,36 @@ func show(cmd *cobra.Command, s Status, asJSON bool) error {
 }
 
 // run is the agent as a process.
-func run(ctx context.Context, cmd *cobra.Command, settings Settings) error {
-	_ = cmd
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	a, err := New(settings, nil, log)
+func run(ctx context.Context, stderr io.Writer, settings Settings) error {
+	log, err := settings.Log.New(stderr)
 	if err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/status", statusHandler(a.Status))
-	go func() { _ = http.ListenAndServe(settings.Telemetry.Listen, mux) }()
-	return a.Run(ctx)
+	ready := telemetry.Require(condOwnMember, condSecond)
+	agent, err := New(settings, func(name string, err error) {
+		if name == condOwnMember || name == condSecond {
+			ready.Set(name, err)
+		}
+	}, log)
+	if err != nil {
+		return err
+	}
+	alive := telemetry.Require(condLoop)
+	alive.Set(condLoop, nil)
+	registry := telemetry.NewRegistry()
+	agent.stats.register(registry)
+	server, err := telemetry.Listen("telemetry.listen", settings.Telemetry.Listen, registry, alive, ready)
+	if err != nil {
+		return err
+	}
+	server.Handle("GET /status", statusHandler(agent.Status))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+	go agent.watchLoop(ctx, func(err error) { alive.Set(condLoop, err) })
+	log.Info("agent started", "endpoint", settings.Etcd.Endpoints[0], "zone", settings.Zone, "dry_run", settings.DryRun)
+	err = agent.Run(ctx)
+	cancel()
+	return errors.Join(err, <-served)
 }

@@ -20,6 +20,7 @@ const (
 	condDisk      = "disk"
 	condClock     = "clock"
 	condDecision  = "last-decision"
+	condLoop      = "loop" // liveness only
 )
 
 // conditions holds what is wrong at the moment, by name.

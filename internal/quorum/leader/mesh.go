@@ -59,8 +59,9 @@ func meshHandler(rows func() []Row, take func(Penalty)) http.Handler {
 	return mux
 }
 
-// serveMesh listens on addr with the peer certificate until ctx ends.
-func serveMesh(ctx context.Context, addr string, files creds.Files, h http.Handler) error {
+// serveMesh listens on addr with the peer certificate until ctx ends;
+// listening is called once it does.
+func serveMesh(ctx context.Context, addr string, files creds.Files, h http.Handler, listening func()) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("mesh.listen: %w; choose another port in mesh.listen and mesh.port of all agents", err)
@@ -78,7 +79,9 @@ func serveMesh(ctx context.Context, addr string, files creds.Files, h http.Handl
 		WriteTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,
 		ErrorLog: quietLog(),
 	}
-	context.AfterFunc(ctx, func() { _ = srv.Close() })
+	listening()
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	defer stop()
 	if err := srv.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve mesh on %s: %w", addr, err)
 	}

@@ -35,9 +35,12 @@ type observer struct {
 	zone   string
 	boot   string
 	clock  func() time.Duration
-	nudge  func() // something worth publishing or deciding on has changed
-	cond   *conditions
-	log    *slog.Logger
+	// membersEvery is the interval of reading the membership.
+	membersEvery time.Duration
+
+	nudge func() // something worth publishing or deciding on has changed
+	cond  *conditions
+	log   *slog.Logger
 
 	mu           sync.Mutex
 	row          Row // without links
@@ -62,19 +65,10 @@ func newBoot() string {
 	return hex.EncodeToString(b)
 }
 
-// run polls the own member until ctx ends.
-func (o *observer) run(ctx context.Context) {
-	tick := time.NewTicker(statusEvery)
-	defer tick.Stop()
-	for {
-		o.poll(ctx)
-		o.readMembers(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+// round asks the own member, and for the membership when that is due.
+func (o *observer) round(ctx context.Context) {
+	o.poll(ctx)
+	o.readMembers(ctx)
 }
 
 // poll reads the own member's status into the row.
@@ -120,7 +114,7 @@ func (o *observer) update(r Row, s etcd.Status, err error) Row {
 func (o *observer) readMembers(ctx context.Context) {
 	now := o.clock()
 	o.mu.Lock()
-	due := len(o.peers) == 0 || now-o.peersAt >= membersEvery
+	due := len(o.peers) == 0 || now-o.peersAt >= o.membersEvery
 	reachable := o.row.Reachable
 	o.mu.Unlock()
 	if !due || !reachable {

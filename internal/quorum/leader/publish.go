@@ -15,7 +15,7 @@ type publisher struct {
 	store  *store
 	source func() (Row, []etcd.Peer)
 	clock  func() time.Duration
-	nudged chan struct{}
+	every  time.Duration
 	cond   *conditions
 	stats  *metrics
 
@@ -23,27 +23,12 @@ type publisher struct {
 	lastAt time.Duration
 }
 
-// run publishes until ctx ends.
-func (p *publisher) run(ctx context.Context) {
-	tick := time.NewTicker(publishEvery / 5)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.nudged:
-		case <-tick.C:
-		}
-		p.publish(ctx)
-	}
-}
-
-// publish writes the row if it changed or is due.
-func (p *publisher) publish(ctx context.Context) {
+// round writes the row if it changed or is due.
+func (p *publisher) round(ctx context.Context) {
 	row, peers := p.source()
 	now := p.clock()
 	print := fingerprint(row)
-	if row.Member == 0 || (print == p.last && now-p.lastAt < publishEvery) {
+	if row.Member == 0 || (print == p.last && now-p.lastAt < p.every) {
 		return
 	}
 	var failed error

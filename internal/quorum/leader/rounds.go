@@ -6,42 +6,42 @@ import (
 	"time"
 )
 
-// decideLoop observes, decides and acts until ctx ends.
-func (a *Agent) decideLoop(ctx context.Context) {
-	steps := newStepWatch()
-	for {
-		wait := a.round(ctx)
-		a.cond.set(condClock, steps.check(time.Now()), "the wall clock was stepped; no decision depends on it, but certificates and leases of others do")
-		one, cancel := context.WithTimeout(ctx, wait)
-		select {
-		case <-one.Done():
-		case <-a.nudges[0]:
-		}
-		cancel()
-		if ctx.Err() != nil {
-			return
-		}
-	}
-}
-
-// round is one pass; it returns when the next is due.
-func (a *Agent) round(ctx context.Context) time.Duration {
+// round is one pass: observe, decide, act.
+func (a *Agent) round(ctx context.Context) {
+	a.cond.set(condClock, a.steps.check(time.Now()), "the wall clock was stepped; no decision depends on it, but certificates and the leases of others do")
 	a.readDecision(ctx)
 	snap := a.snapshot()
 	a.mu.Lock()
 	before := a.plan
 	state, plan := Decide(a.cfg, a.state, snap)
-	a.state, a.plan, a.snap = state, plan, snap
+	a.state, a.plan, a.snap, a.rounded = state, plan, snap, a.clock()
 	a.mu.Unlock()
 	a.tell(before, plan, snap)
-	if plan.Move != nil && !a.settings.DryRun {
+	switch {
+	case plan.Move != nil && !a.settings.DryRun:
 		a.carryOut(ctx, *plan.Move)
-		return 0
+		a.loops.decide.Nudge()
+	case plan.Wait > 0 && plan.Wait < decideEvery:
+		time.AfterFunc(plan.Wait, a.loops.decide.Nudge)
 	}
-	if plan.Wait > 0 && plan.Wait < decideEvery {
-		return plan.Wait
+}
+
+// hungAfter is beyond the longest round: a move of 5 s with its checks and
+// its taking back.
+const hungAfter = 30 * time.Second
+
+// watchLoop reports whether rounds still happen, for /healthz.
+func (a *Agent) watchLoop(ctx context.Context, report func(error)) {
+	for pause(ctx, time.Second) {
+		a.mu.Lock()
+		since := a.clock() - a.rounded
+		a.mu.Unlock()
+		if since > hungAfter {
+			report(fmt.Errorf("no round for %s", short(since)))
+		} else {
+			report(nil)
+		}
 	}
-	return decideEvery
 }
 
 // readDecision reads the record of the last move as soon as the own member

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/base/creds"
+	"github.com/holdfast-ha/holdfast/internal/base/telemetry"
 	"github.com/holdfast-ha/holdfast/internal/quorum/etcd"
 )
 
@@ -33,10 +34,15 @@ type Settings struct {
 	Profile string        `yaml:"profile"`
 	Settle  time.Duration `yaml:"settle"` // 0: the profile's
 	DryRun  bool          `yaml:"dryRun"`
+	// Pace multiplies the rate of everything the agent does at rest; for soak
+	// tests only. 0 means 1.
+	Pace int `yaml:"pace"`
+	// observeOnly makes the agent publish and offer nothing.
+	observeOnly bool
 
 	Mesh      MeshSettings      `yaml:"mesh"`
 	Telemetry TelemetrySettings `yaml:"telemetry"`
-	Log       LogSettings       `yaml:"log"`
+	Log       telemetry.Log     `yaml:"log"`
 }
 
 // EtcdSettings says how the own member and its peers are reached.
@@ -74,12 +80,6 @@ type TelemetrySettings struct {
 	Listen string `yaml:"listen"`
 }
 
-// LogSettings is the form of the log.
-type LogSettings struct {
-	Level  string `yaml:"level"`
-	Format string `yaml:"format"`
-}
-
 // Defaults of the ports: next to etcd's own 2379 and 2380, and free in the
 // port lists of kubeadm, k3s, RKE2 and Talos.
 const (
@@ -97,7 +97,7 @@ func defaultSettings() Settings {
 		Profile:     "default",
 		Mesh:        MeshSettings{Listen: fmt.Sprintf(":%d", defaultMeshPort), Port: defaultMeshPort},
 		Telemetry:   TelemetrySettings{Listen: defaultTelemetry},
-		Log:         LogSettings{Level: "info", Format: "text"},
+		Log:         telemetry.Log{Level: "info", Format: "text"},
 	}
 }
 
@@ -157,6 +157,9 @@ func (s *Settings) checkNames() error {
 	}
 	if s.Profile != "default" && s.Profile != "seed" {
 		return fmt.Errorf("profile: %q; write default or seed", s.Profile)
+	}
+	if s.Pace < 0 || s.Pace > 100 {
+		return fmt.Errorf("pace: %d; it is for soak tests: 1 to 100, or leave it out", s.Pace)
 	}
 	if s.Settle < 0 || s.ReturnAfter < 0 {
 		return errors.New("settle, returnAfter: must not be negative")

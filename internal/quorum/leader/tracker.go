@@ -114,5 +114,5 @@ func (t *tracker) state() LinkState {
 func (t *tracker) suspicious() bool { return t.state() != Down && t.filter.Doubt() }
 
 func (t *tracker) view(now time.Duration) Link {
-	return Link{State: t.state(), Since: t.filter.Since(now), RTT: t.srtt, Loss: t.window.Loss(now, lossLeast)}
+	return Link{State: t.state(), Since: t.filter.Since(now), Doubt: t.filter.Doubt(), RTT: t.srtt, Loss: t.window.Loss(now, lossLeast)}
 }

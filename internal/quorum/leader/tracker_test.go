@@ -21,7 +21,7 @@ func TestTrackerNeedsABurstToBeCertain(t *testing.T) {
 	if s := tr.view(0).State; s != Unknown {
 		t.Fatalf("state %v before the first probe", s)
 	}
-	at := seen(tr, 0, 3, true)
+	at := seen(tr, 0, tr.timing.Rise, true)
 	if s := tr.view(at).State; s != Up {
 		t.Fatalf("state %v after answers", s)
 	}
@@ -43,7 +43,7 @@ func TestTrackerNeedsABurstToBeCertain(t *testing.T) {
 
 func TestTrackerBurstThatAnswersClearsSuspicion(t *testing.T) {
 	tr := newTracker(defaultTiming())
-	at := seen(tr, 0, 3, true)
+	at := seen(tr, 0, tr.timing.Rise, true)
 	tr.steady(at, 0, false)
 	tr.record(at, time.Millisecond, true)
 	if tr.suspicious() || tr.view(at).State != Up {
@@ -67,7 +67,7 @@ func TestTrackerComesUpOnlyAfterRise(t *testing.T) {
 
 func TestTrackerSeesLossThatFallNeverSees(t *testing.T) {
 	tr := newTracker(defaultTiming())
-	at := time.Duration(0)
+	at := seen(tr, 0, tr.timing.Rise, true)
 	for i := range 60 {
 		tr.steady(at, time.Millisecond, i%3 != 0)
 		at += tick

@@ -1,0 +1,152 @@
+// Command bench measures the project beside its peers and writes bench.json.
+//
+// Bars stand in the rows: a figure that misses its bar is written down with
+// "holds": false, and the command still ends well. Rows of parts that were not
+// run keep the values of the run before.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+)
+
+// Row is one figure of bench.json.
+type Row struct {
+	Name string `json:"name"`
+	Unit string `json:"unit"`
+	// Ours is nil when the thing measured never happened.
+	Ours *float64 `json:"ours"`
+	// Peer is the peer's figure in the same run; nil when there is no peer or
+	// when what is measured never happens with it.
+	Peer     *float64 `json:"peer"`
+	PeerName string   `json:"peer_name,omitempty"`
+	// Ratio is Ours/Peer.
+	Ratio *float64 `json:"ratio"`
+	// Bar is the most Ours may be.
+	Bar   *float64 `json:"bar"`
+	Holds bool     `json:"holds"`
+	// Note says how many runs stand behind the figure, and what it was taken from.
+	Note string `json:"note,omitempty"`
+}
+
+// atMost makes a row whose figure must not exceed bar.
+func atMost(name, unit string, ours, bar float64, note string) Row {
+	return Row{Name: name, Unit: unit, Ours: &ours, Bar: &bar, Holds: ours <= bar, Note: note}
+}
+
+// against adds the peer's figure.
+func (r Row) against(name string, peer *float64) Row {
+	r.PeerName, r.Peer = name, peer
+	if peer != nil && r.Ours != nil && *peer != 0 {
+		ratio := *r.Ours / *peer
+		r.Ratio = &ratio
+	}
+	return r
+}
+
+// part measures one feature; quick means fewer repetitions.
+type part struct {
+	name string
+	run  func(ctx context.Context, quick bool) ([]Row, error)
+}
+
+var parts = []part{{"leader", benchLeader}}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	only := flags.String("only", "", "run one part")
+	out := flags.String("out", "bench.json", "file to write")
+	quick := flags.Bool("quick", false, "fewer repetitions, to try the bench itself")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	rows, err := read(*out)
+	if err != nil {
+		return err
+	}
+	ran := false
+	for _, p := range parts {
+		if *only != "" && *only != p.name {
+			continue
+		}
+		ran = true
+		measured, err := p.run(ctx, *quick)
+		if err != nil {
+			return fmt.Errorf("part %s: %w", p.name, err)
+		}
+		rows = replace(rows, p.name, measured)
+		if err := write(*out, rows); err != nil {
+			return err
+		}
+	}
+	if !ran {
+		return fmt.Errorf("--only %q: no such part", *only)
+	}
+	return print(rows)
+}
+
+func replace(rows []Row, part string, measured []Row) []Row {
+	rows = slices.DeleteFunc(rows, func(r Row) bool { return strings.HasPrefix(r.Name, part+"-") })
+	return append(rows, measured...)
+}
+
+func read(path string) ([]Row, error) {
+	b, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	if err := json.Unmarshal(b, &rows); err != nil {
+		return nil, fmt.Errorf("read %s: %w; remove it", path, err)
+	}
+	return rows, nil
+}
+
+func write(path string, rows []Row) error {
+	b, err := json.MarshalIndent(rows, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(b, '\n'), 0o644)
+}
+
+func print(rows []Row) error {
+	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "FIGURE\tOURS\tBAR\tHOLDS\tPEER\tRATIO\tNOTE")
+	for _, r := range rows {
+		holds := "yes"
+		if !r.Holds {
+			holds = "NO"
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, figure(r.Ours, r.Unit), figure(r.Bar, r.Unit),
+			holds, strings.TrimSpace(r.PeerName+" "+figure(r.Peer, r.Unit)), figure(r.Ratio, ""), r.Note)
+	}
+	return w.Flush()
+}
+
+func figure(v *float64, unit string) string {
+	if v == nil {
+		return "-"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%.4g %s", *v, unit))
+}
