@@ -10,6 +10,10 @@ SHELL := /bin/bash
 # Where Go and the network tools live when the login shell has not said so.
 export PATH := $(PATH):/usr/local/go/bin:/usr/sbin:/sbin
 
+# Stamping needs a git that trusts this folder; without one go build would
+# fail (a clone mounted into a container under another owner).
+export GOFLAGS := $(GOFLAGS) $(shell git rev-parse HEAD >/dev/null 2>&1 || echo -buildvcs=false)
+
 # make bench ONLY=leader runs one part; OUT is where make demo writes.
 ONLY ?=
 OUT ?= demo
