@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -113,24 +114,30 @@ func (m *Member) Status(ctx context.Context) (Status, error) {
 		Index: r.RaftIndex, Applied: r.RaftAppliedIndex, Learner: r.IsLearner, Version: r.Version,
 	}
 	for _, e := range r.Errors {
-		if a := alarm(e); a != "" {
+		if a := alarm(e, s.Member); a != "" {
 			s.Alarms = append(s.Alarms, a)
 		}
 	}
 	return s, nil
 }
 
-// alarm turns an entry of StatusResponse.Errors into an alarm name. "no
-// leader" is not an alarm: Status.Leader says it. The entries read
-// "memberID:123 alarm:NOSPACE" (etcd server/etcdserver/api/v3rpc/maintenance.go).
-func alarm(e string) string {
-	if e == rpctypes.ErrNoLeader.Error() || strings.Contains(e, "no leader") {
+// alarm turns an entry of StatusResponse.Errors into the name of an alarm of
+// this member. The list holds the alarms of all members, as "memberID:123
+// alarm:NOSPACE" with one space or two (etcd
+// server/etcdserver/api/v3rpc/maintenance.go), and "no leader", which
+// Status.Leader says better. What is not understood is taken for an alarm.
+func alarm(entry string, member uint64) string {
+	if strings.Contains(entry, "no leader") {
 		return ""
 	}
-	if _, name, ok := strings.Cut(e, "alarm:"); ok {
-		return strings.TrimSpace(name)
+	id, name, ok := strings.Cut(entry, "alarm:")
+	if !ok {
+		return entry
 	}
-	return e
+	if strings.TrimSpace(id) != "memberID:"+strconv.FormatUint(member, 10) {
+		return ""
+	}
+	return strings.TrimSpace(name)
 }
 
 // Peer is a member as the cluster's membership lists it.
