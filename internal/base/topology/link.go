@@ -31,6 +31,9 @@ type Link struct {
 	// Since is how long the link has been in State, by the observer's
 	// monotonic clock, plus the age of the report it came in.
 	Since time.Duration
+	// Doubt says that the latest probes contradict State, though not yet often
+	// enough. It is a thing of the moment: only an observer's own links have it.
+	Doubt bool
 	// RTT is the round trip of a probe on a kept-alive connection; 0 is unknown.
 	RTT time.Duration
 	// Loss is the share of lost probes in the last 30 s, counted from when the

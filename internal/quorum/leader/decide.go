@@ -3,6 +3,7 @@ package leader
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -268,6 +269,10 @@ func (v *view) rescueReason(c int) string {
 			names = append(names, v.name(x))
 		}
 	}
-	return fmt.Sprintf("%v lost to the leader %s, which sees %d of %d voters; %s sees %d",
-		names, v.name(v.self), v.matrix.Possible(v.self, 0), len(v.ids), v.name(c), v.matrix.Certain(c, 0))
+	are := "is"
+	if len(names) > 1 {
+		are = "are"
+	}
+	return fmt.Sprintf("%s %s lost to the leader %s, which sees %d of %d voters; %s sees %d",
+		strings.Join(names, ", "), are, v.name(v.self), v.matrix.Possible(v.self, 0), len(v.ids), v.name(c), v.matrix.Certain(c, 0))
 }

@@ -119,9 +119,9 @@ func (v *view) verdict(p Plan, snap Snapshot) string {
 	case Settling:
 		return fmt.Sprintf("%s is better placed; waiting %s of settle", target, wait)
 	case Damped:
-		return fmt.Sprintf("%s is better placed; waiting %s for the penalty of earlier moves to run out", target, wait)
+		return fmt.Sprintf("a move to %s waits %s for the penalty of earlier moves to run out", target, wait)
 	case BackingOff:
-		return fmt.Sprintf("%s is better placed; waiting %s after a failed move", target, wait)
+		return fmt.Sprintf("a move to %s waits %s, for the last try failed", target, wait)
 	case ReturnWaiting:
 		return fmt.Sprintf("staying; a return to %s waits until all has been well long enough (%s)", target, wait)
 	case MembershipChanging:

@@ -72,6 +72,23 @@ func (v *view) link(cfg Config) {
 			v.matrix.Set(i, j, l)
 		}
 	}
+	v.doubtSilent()
+}
+
+// doubtSilent makes the leader's link to a voter unknown where it is down by
+// probes alone: the voter does not speak for itself, and another reaches it.
+// Raft may be well between the two. A voter that nobody reaches stays down:
+// a dead member counts for no place, and must not keep a move from happening.
+func (v *view) doubtSilent() {
+	if v.self < 0 {
+		return
+	}
+	for y := range v.ids {
+		l := v.matrix.Pair(v.self, y)
+		if l.State == Down && (!v.fresh[y] || !v.rows[y].Reachable) && v.matrix.Certain(y, 0) > 1 {
+			v.matrix.Set(v.self, y, Link{RTT: l.RTT})
+		}
+	}
 }
 
 // outdated says that i calls its link to j up in a row that may be from before
@@ -148,10 +165,12 @@ func (v *view) unsure(cfg Config, snap Snapshot) Refusal {
 
 // severed says that x is lost and its link to the leader certainly down, by
 // x's own word too: a voter that has just started knows nothing about its
-// links yet, while the leader still remembers the outage before.
+// links yet, while the leader still remembers the outage before. While the
+// leader's own probes begin to succeed again, the voter is about to be back.
 func (v *view) severed(x int, held time.Duration) bool {
 	gap := v.matrix.Pair(v.self, x)
-	return v.lost[x] && gap.State == Down && gap.Since >= held && v.says(x, v.self).State != Unknown
+	return v.lost[x] && gap.State == Down && gap.Since >= held && v.says(x, v.self).State != Unknown &&
+		!v.says(v.self, x).Doubt
 }
 
 // explained says that some voter is severed from the leader.

@@ -248,7 +248,7 @@ func (a *agent) link(w *World, j int) leader.Link {
 			l.Loss = a.windows[j].Loss(a.clock(w), 20)
 		}
 	case hysteresis.Bad:
-		l.State = leader.Down
+		l.State, l.Doubt = leader.Down, f.Doubt()
 	}
 	return l
 }

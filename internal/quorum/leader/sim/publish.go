@@ -60,6 +60,7 @@ func (w *World) writeRow(i int) int32 {
 	for j := range w.n {
 		if j != i {
 			r.links[j] = a.link(w, j)
+			r.links[j].Doubt = false
 		}
 	}
 	w.rows = append(w.rows, r)
@@ -131,14 +132,37 @@ func (w *World) receive(i int, x int32) {
 		}
 	}
 	have.row, have.at = x, a.clock(w)
+	a.see(r.penalty)
 	w.nudge(i)
 }
 
-// arrange fills agent i's snapshot.
+// arrange fills agent i's snapshot. Beside a follower only the record counts,
+// so the rest is spared there.
 func (w *World) arrange(i int) leader.Snapshot {
 	a, m := &w.agents[i], &w.members[i]
 	s := &a.snap
 	s.Now, s.Self = a.clock(w), id(i)
+	s.Penalty, s.PenaltyKnown = a.seen, a.readTerm == a.term && a.term != 0
+	s.Unrecorded, s.QuietFor = w.full(), time.Minute
+	s.Own = leader.Row{
+		Member: id(i), Cluster: clusterA, Name: w.name(i), Zone: w.zone(i), Reachable: a.reachable && m.serving,
+		Term: a.term, Index: w.entriesOf(i), Applied: w.entriesOf(i), Learner: !m.voter, Links: a.own,
+	}
+	clear(s.Rows)
+	if a.lead >= 0 {
+		s.Own.Leader = id(int(a.lead))
+	} else if a.reachable {
+		s.Own.LeaderlessFor = s.Now - a.lostAt
+	}
+	if a.lead == int8(i) || w.Trace != nil {
+		w.arrangeOthers(i, s)
+	}
+	return *s
+}
+
+// arrangeOthers fills in what the leader's agent decides by.
+func (w *World) arrangeOthers(i int, s *leader.Snapshot) {
+	a := &w.agents[i]
 	s.Voters = s.Voters[:0]
 	for j := range w.n {
 		if a.voters[j] {
@@ -149,22 +173,11 @@ func (w *World) arrange(i int) leader.Snapshot {
 		}
 	}
 	s.VotersChanged = s.Now - a.votersAt
-	s.Penalty, s.PenaltyKnown = a.seen, a.readTerm == a.term && a.term != 0
-	s.Unrecorded, s.QuietFor = w.full(), time.Minute
-	s.Own = leader.Row{
-		Member: id(i), Cluster: clusterA, Name: w.name(i), Zone: w.zone(i), Reachable: a.reachable && m.serving,
-		Term: a.term, Index: w.entriesOf(i), Applied: w.entriesOf(i), Learner: !m.voter, Links: a.own,
-	}
-	if a.lead >= 0 {
-		s.Own.Leader = id(int(a.lead))
-	}
-	clear(s.Rows)
 	for j := range w.n {
 		if r := &a.rows[j]; j != i && r.row >= 0 {
 			s.Rows[id(j)] = w.open(r, s.Now)
 		}
 	}
-	return *s
 }
 
 func (w *World) zone(i int) string {

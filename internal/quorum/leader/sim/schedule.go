@@ -49,6 +49,11 @@ func randomShape(rng *rand.Rand) Shape {
 	if rng.IntN(4) == 0 {
 		s.Config = leader.Seed()
 	}
+	if rng.IntN(6) == 0 {
+		s.Zones = s.Names
+		s.Config.Preferred, s.Config.ReturnAfter = s.Names[rng.IntN(voters)], 5*time.Second
+		s.Config.ReturnLimit = []float64{0.1, 0.45}[rng.IntN(2)]
+	}
 	s.Rate = []float64{0, 100, 3000}[rng.IntN(3)]
 	s.Lost = []float64{0, 0, 0.1, 0.3}[rng.IntN(4)]
 	s.Late = []float64{0, 0, 0.05, 0.3}[rng.IntN(4)]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,7 @@ func TestSchedules(t *testing.T) {
 	count = setting(uint64(*schedules), "HOLDFAST_SIM_SCHEDULES", count)
 	first := setting(*seed, "HOLDFAST_SIM_SEED", uint64(time.Now().UnixNano())%1e12)
 	t.Logf("seeds %d to %d", first, first+count-1)
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // small heap, many small snapshots
 	var total tally
 	began := time.Now()
 	total.run(t, first, count)

@@ -19,7 +19,9 @@ type truth struct {
 	// that runs, has no leader, and has no route to l.
 	better spell
 	// sound[l][c]: c reaches no fewer than l, and some voter is stranded.
-	sound   spell
+	sound spell
+	// whole[l][c]: c reaches every voter.
+	whole   spell
 	stable  time.Duration // when the world last changed
 	penalty float64       // by the true times of moves
 	last    time.Duration
@@ -65,6 +67,7 @@ func (t *truth) reset() {
 	*t = truth{last: never}
 	t.better.reset()
 	t.sound.reset()
+	t.whole.reset()
 }
 
 func (w *World) breach(format string, args ...any) {
@@ -88,6 +91,7 @@ func (t *truth) look(w *World) {
 	for l := range w.n {
 		severed := w.severed(l)
 		for c := range w.n {
+			t.whole.note(w.now, l, c, reach[c] == w.voters())
 			t.sound.note(w.now, l, c, severed && reach[c] >= reach[l])
 			t.better.note(w.now, l, c, severed && reach[c] > reach[l] && w.rescues(l, c))
 		}
@@ -132,7 +136,8 @@ func (t *truth) planned(w *World, i int, move leader.Move, snap leader.Snapshot)
 			possible++
 		}
 	}
-	if certain <= possible && w.shape.Config.Preferred == "" {
+	home := certain == len(snap.Voters) && w.prefers(index(move.Target))
+	if certain <= possible && !home {
 		w.breach("%s plans to move to %s, which sees %d voters where the leader sees %d", w.name(i), w.name(index(move.Target)), certain, possible)
 	}
 }
@@ -161,18 +166,27 @@ func paired(cfg leader.Config, snap leader.Snapshot, x, y leader.MemberID) leade
 	return state
 }
 
+// prefers says that c is in the zone that leadership returns to.
+func (w *World) prefers(c int) bool {
+	return w.shape.Config.Preferred != "" && w.zone(c) == w.shape.Config.Preferred
+}
+
 // called judges a call of MoveLeader by the truth of the last while: some
 // voter was stranded, and the target reached no fewer than the leader. When
 // nothing has changed for as long as detection takes, the target must reach
-// strictly more, now.
+// strictly more, now. A return to the preferred zone needs a target that
+// reached everybody.
 func (t *truth) called(w *World, l, c int) {
 	t.Calls++
-	if !w.members[l].leading || w.shape.Config.Preferred != "" {
+	if !w.members[l].leading {
 		return
 	}
 	allowed := detection
 	if a := &w.agents[l]; a.stopped > 0 && w.now-a.stoppedAt < detection {
 		allowed += a.stopped
+	}
+	if w.prefers(c) && w.now-t.whole.last(w.now, l, c) <= allowed {
+		return
 	}
 	if w.now-t.better.last(w.now, l, c) > allowed {
 		t.Idle++
@@ -257,16 +271,28 @@ func (w *World) vouches(i, j, l int) bool {
 }
 
 // counted is how many voters i sees by the probes that the true leader's
-// agent hears of; a leader sees those that say they follow it, too.
+// agent hears of. A leader sees also those that say they follow it, and may
+// see those that say nothing while others reach them.
 func (w *World) counted(i int) int {
 	l, n := w.leaderNow(), 0
 	for j := range w.n {
-		led := i == l && w.hears(j) && w.members[j].serving && w.reports(j, l)
-		if w.members[j].voter && (led || w.sighted(i, j, l)) {
+		if w.members[j].voter && (w.sighted(i, j, l) || i == l && w.mayFollow(j, l)) {
 			n++
 		}
 	}
 	return n
+}
+
+func (w *World) mayFollow(j, l int) bool {
+	if w.runs(j) && w.members[j].serving && w.reports(j, l) {
+		return w.hears(j)
+	}
+	for k := range w.n {
+		if k != j && w.members[k].voter && w.sighted(k, j, l) {
+			return true
+		}
+	}
+	return false
 }
 
 // Explain is what agent i would say of its decision now.
