@@ -67,10 +67,12 @@ type Plan struct {
 // State is what Decide remembers between calls. Its zero value is a fresh
 // start, and starting fresh can only delay a move.
 type State struct {
-	begun    bool
-	term     uint64
-	standing []standing
-	penalty  sighting
+	begun bool
+	// term is the one the own member leads in, as first seen at leadingSince.
+	term         uint64
+	leadingSince time.Duration
+	standing     []standing
+	penalty      sighting
 	// unrecorded stands for the moves that a start under NOSPACE may have missed.
 	unrecorded sighting
 	failures   []failure
@@ -165,8 +167,8 @@ func (st State) track(v *view, snap Snapshot) State {
 	old := st.standing
 	if st.term != snap.Own.Term {
 		old = nil
+		st.term, st.leadingSince = snap.Own.Term, snap.Now
 	}
-	st.term = snap.Own.Term
 	st.standing = make([]standing, 0, len(v.ids))
 	for i, id := range v.ids {
 		if v.unfit[i] != "" {

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -76,19 +77,32 @@ func (v *view) link(cfg Config) {
 }
 
 // doubtSilent makes the leader's link to a voter unknown where it is down by
-// probes alone: the voter does not speak for itself, and another reaches it.
-// Raft may be well between the two. A voter that nobody reaches stays down:
-// a dead member counts for no place, and must not keep a move from happening.
+// probes alone: the voter does not speak for itself, and another reaches it or
+// the leader's probes are not to be trusted. Raft may be well between the two.
+// Else a silent voter stays down: a dead member counts for no place, and must
+// not keep a move from happening.
 func (v *view) doubtSilent() {
 	if v.self < 0 {
 		return
 	}
+	blind := v.blind()
 	for y := range v.ids {
 		l := v.matrix.Pair(v.self, y)
-		if l.State == Down && (!v.fresh[y] || !v.rows[y].Reachable) && v.matrix.Certain(y, 0) > 1 {
+		silent := !v.fresh[y] || !v.rows[y].Reachable
+		if l.State == Down && silent && (blind || v.matrix.Certain(y, 0) > 1) {
 			v.matrix.Set(v.self, y, Link{RTT: l.RTT})
 		}
 	}
+}
+
+// blind says that the leader's own probes fail where the other end's do not.
+func (v *view) blind() bool {
+	for y := range v.ids {
+		if v.says(v.self, y).State == Down && v.says(y, v.self).State == Up {
+			return true
+		}
+	}
+	return false
 }
 
 // outdated says that i calls its link to j up in a row that may be from before
@@ -207,16 +221,13 @@ func (v *view) better(c int, held time.Duration) bool {
 
 // settling is how long c still has to stay better and fit.
 func (v *view) settling(c int, cfg Config, st State, now time.Duration) time.Duration {
-	wait := max(0, cfg.Settle-st.fitFor(v.ids[c], now))
-	lostFor := time.Duration(0)
+	lostFor := time.Duration(math.MinInt64 / 2)
 	for x := range v.ids {
 		if v.claims(c, x, 0) {
-			// What the row said when it was written: since then the voter
-			// may have found its leader.
-			lostFor = max(lostFor, v.rows[x].LeaderlessFor-v.rows[x].Age)
+			lostFor = max(lostFor, v.lostFor(x, cfg, st, now))
 		}
 	}
-	wait = max(wait, cfg.LostFor-lostFor)
+	wait := max(0, cfg.Settle-st.fitFor(v.ids[c], now), cfg.LostFor-lostFor)
 	if v.better(c, cfg.Settle) {
 		return wait
 	}
@@ -233,6 +244,14 @@ func (v *view) settling(c int, cfg Config, st State, now time.Duration) time.Dur
 		}
 	}
 	return max(wait, cfg.Settle)
+}
+
+// lostFor is how long x has been without a leader by what its row said when it
+// was written: since then it may have found one. What it said before the own
+// member led does not count, for x may have helped to elect it.
+func (v *view) lostFor(x int, cfg Config, st State, now time.Duration) time.Duration {
+	r := &v.rows[x]
+	return min(r.LeaderlessFor, now-st.leadingSince-cfg.Transit) - r.Age
 }
 
 // prefer says that a is a better target than b: it sees all, then by zone,

@@ -288,7 +288,9 @@ func (w *World) mayFollow(j, l int) bool {
 		return w.hears(j)
 	}
 	for k := range w.n {
-		if k != j && w.members[k].voter && w.sighted(k, j, l) {
+		reached := k != j && w.members[k].voter && w.sighted(k, j, l)
+		blind := w.members[k].voter && w.vouches(k, l, l) && !w.probes(l, k)
+		if reached || blind {
 			return true
 		}
 	}
