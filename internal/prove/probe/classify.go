@@ -58,7 +58,8 @@ func Classify(err error) Class {
 }
 
 // classifyErrno sorts what the kernel said. EPERM and EACCES are what a sender
-// gets whose own host drops or administratively refuses the packet.
+// gets whose own host drops or administratively refuses the packet, EINVAL
+// what a blackhole route gives.
 func classifyErrno(err error) Class {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	if !ok {
@@ -72,7 +73,7 @@ func classifyErrno(err error) Class {
 	case syscall.ETIMEDOUT:
 		return ClassTimeout
 	case syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.ENETDOWN,
-		syscall.EADDRNOTAVAIL, syscall.EPERM, syscall.EACCES, syscall.ENOPROTOOPT:
+		syscall.EADDRNOTAVAIL, syscall.EPERM, syscall.EACCES, syscall.EINVAL:
 		return ClassUnreachable
 	}
 	return ClassOther

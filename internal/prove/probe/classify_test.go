@@ -28,8 +28,9 @@ func TestClassify(t *testing.T) {
 		{dial(syscall.ECONNREFUSED), ClassRefused},
 		{dial(syscall.EHOSTUNREACH), ClassUnreachable},
 		{dial(syscall.ENETUNREACH), ClassUnreachable},
-		{dial(syscall.EPERM), ClassUnreachable}, // dropped by an output rule of this host
-		{dial(syscall.EACCES), ClassUnreachable},
+		{dial(syscall.EPERM), ClassUnreachable},  // dropped by an output rule of this host
+		{dial(syscall.EACCES), ClassUnreachable}, // prohibited by a route
+		{dial(syscall.EINVAL), ClassUnreachable}, // blackhole route
 		{dial(syscall.ETIMEDOUT), ClassTimeout},
 		{dial(syscall.EMFILE), ClassOther},
 		{fmt.Errorf("connection broke: %w", syscall.ECONNRESET), ClassReset},

@@ -140,6 +140,30 @@ func measure(t *testing.T, args ...string) (doc Document, err error) {
 	return doc, err
 }
 
+// In a namespace without any network, not even lo, nothing is said about the
+// target.
+func TestAProberWithoutNetworkCannotTell(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("needs root to make a network namespace; run the tests as root")
+		}
+		t.Skip("needs root to make a network namespace")
+	}
+	cmd := exec.Command(os.Args[0], "probe", "--once", "--json", "--mode", "new", "tcp://192.0.2.1:1")
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var doc Document
+	if json.Unmarshal(stdout.Bytes(), &doc) != nil || len(doc.Paths) != 2 || doc.Paths[0].Errors[ClassUnreachable] != 1 || !doc.Prober.Starved {
+		t.Errorf("document %s", stdout.String())
+	}
+	if cmd.ProcessState.ExitCode() != exit.Unknown || !strings.Contains(stderr.String(), "could not tell") {
+		t.Errorf("%v: %s", err, stderr.String())
+	}
+}
+
 // A process that is told to stop writes the samples in flight, and its parent
 // sees each sample as it comes.
 func TestSIGTERMWaitsForSamplesInFlight(t *testing.T) {

@@ -111,7 +111,7 @@ func (c *command) verdict(board *Board) error {
 		return nil
 	}
 	if why := board.Starved(); why != "" {
-		return fmt.Errorf("could not tell: %s; give the prober more processor time and repeat", why)
+		return fmt.Errorf("could not tell: %s; see that lo is up and that the prober gets processor time, then repeat", why)
 	}
 	bad := 0
 	var first Summary
