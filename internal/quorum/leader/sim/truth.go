@@ -66,7 +66,8 @@ func (s *spell) reset() {
 func (t *truth) reset() {
 	*t = truth{last: never}
 	t.better.reset()
-	t.sound.reset()
+	t.level.reset()
+	t.severed.reset()
 	t.whole.reset()
 }
 
@@ -90,9 +91,10 @@ func (t *truth) look(w *World) {
 	}
 	for l := range w.n {
 		severed := w.severed(l)
+		t.severed.note(w.now, l, l, severed)
 		for c := range w.n {
 			t.whole.note(w.now, l, c, reach[c] == w.voters())
-			t.sound.note(w.now, l, c, severed && reach[c] >= reach[l])
+			t.level.note(w.now, l, c, reach[c] >= reach[l])
 			t.better.note(w.now, l, c, severed && reach[c] > reach[l] && w.rescues(l, c))
 		}
 	}
@@ -192,8 +194,10 @@ func (t *truth) called(w *World, l, c int) {
 		t.Idle++
 	}
 	switch {
-	case w.now-t.sound.last(w.now, l, c) > allowed:
+	case w.now-t.severed.last(w.now, l, l) > allowed:
 		w.breach("%s moves to %s without a cause in the last %s", w.name(l), w.name(c), allowed)
+	case w.now-t.level.last(w.now, l, c) > allowed:
+		w.breach("%s moves to %s, which reached fewer throughout the last %s", w.name(l), w.name(c), allowed)
 	case w.now-t.stable > allowed && !t.better.holds[l][c]:
 		w.breach("%s moves to %s, which reaches %d where the leader reaches %d, %s after the last change",
 			w.name(l), w.name(c), w.reach(c), w.reach(l), w.now-t.stable)
