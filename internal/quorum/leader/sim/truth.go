@@ -18,8 +18,10 @@ type truth struct {
 	// better[l][c]: c reaches strictly more voters than l, and among them one
 	// that runs, has no leader, and has no route to l.
 	better spell
-	// sound[l][c]: c reaches no fewer than l, and some voter is stranded.
-	sound spell
+	// level[l][c]: c reaches no fewer voters than l.
+	level spell
+	// severed[l][l]: some voter is stranded from l.
+	severed spell
 	// whole[l][c]: c reaches every voter.
 	whole   spell
 	stable  time.Duration // when the world last changed
@@ -27,7 +29,7 @@ type truth struct {
 	last    time.Duration
 	Moves   int
 	Calls   int
-	// Idle counts calls that were sound but improved nothing: the network
+	// Idle counts calls that had a cause but improved nothing: the network
 	// changed while reports of it were on their way.
 	Idle int
 	// Broken is the first invariant that was broken, in words.
