@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -54,6 +55,11 @@ func (f *fresh[L]) attempt(ctx context.Context) outcome {
 
 func (f *fresh[L]) close() {}
 
+// maxMoves bounds how often a sample may find its link retired before its
+// request was sent, and move to the next: over a server that closes after each
+// answer as many as wait for their turn, each time with one less.
+const maxMoves = 100
+
 // reused makes every attempt on one kept link. It serves streams too: their
 // link is the stream, and an attempt waits for its progress.
 type reused[L link] struct {
@@ -63,15 +69,19 @@ type reused[L link] struct {
 }
 
 func (r *reused[L]) attempt(ctx context.Context) outcome {
-	l, err := r.kept.get(ctx)
-	if err != nil {
-		return outcome{err: err, peer: r.to}
+	for moves := 0; ; moves++ {
+		l, err := r.kept.get(ctx)
+		if err != nil {
+			return outcome{err: err, peer: r.to}
+		}
+		o := r.use(ctx, l)
+		if o.err != nil {
+			r.kept.drop(l)
+		}
+		if !errors.Is(o.err, errRetired) || moves == maxMoves {
+			return o
+		}
 	}
-	o := r.use(ctx, l)
-	if o.err != nil {
-		r.kept.drop(l)
-	}
-	return o
 }
 
 func (r *reused[L]) close() { r.kept.close() }

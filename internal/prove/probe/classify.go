@@ -51,7 +51,7 @@ func Classify(err error) Class {
 		return ClassTLS
 	case isTimeout(err):
 		return ClassTimeout
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errClosed):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errClosed), errors.Is(err, errRetired):
 		return ClassReset
 	}
 	return ClassOther

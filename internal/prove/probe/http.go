@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 )
 
 // maxBody is how much of an answer a sample reads: a health endpoint says less
@@ -15,7 +16,8 @@ const maxBody = 1 << 20
 
 // httpPath asks one URL. HTTP/2 is used where the server offers it; then a
 // reused connection carries overlapping samples. Over HTTP/1.1 they take turns
-// on it, as the protocol wants, and the wait is part of their latency.
+// on it, as the protocol wants, and the wait is part of their latency; if the
+// connection ends before their turn they go on to the next.
 type httpPath struct {
 	*Path
 	tls *tls.Config
@@ -39,6 +41,13 @@ func newHTTP(p *Path) (attempter, error) {
 type httpLink struct {
 	*http.ClientConn
 	wire *wire
+	// turn has room for one where the protocol carries one request at a time;
+	// nil otherwise.
+	turn chan struct{}
+	// retired is set when the connection takes no more requests although its
+	// wire is whole: GOAWAY, "Connection: close", or an HTTP/1.1 request that
+	// timed out and took its connection with it.
+	retired atomic.Bool
 }
 
 // dial connects TCP first, so that the link knows its wire whatever the
@@ -59,7 +68,16 @@ func (h *httpPath) dial(ctx context.Context) (*httpLink, error) {
 		_ = w.Close()
 		return nil, explainDial(ctx, w, err)
 	}
-	return &httpLink{ClientConn: cc, wire: w}, nil
+	l := &httpLink{ClientConn: cc, wire: w}
+	if cc.Available() == 1 {
+		l.turn = make(chan struct{}, 1)
+	}
+	cc.SetStateHook(func(cc *http.ClientConn) {
+		if cc.Err() != nil && w.broken() == nil {
+			l.retired.Store(true)
+		}
+	})
+	return l, nil
 }
 
 // explainDial puts a broken wire or the end of the time in front of what the
@@ -74,8 +92,12 @@ func explainDial(ctx context.Context, w *wire, err error) error {
 	return err
 }
 
-// gone also tells an orderly goodbye (GOAWAY, "Connection: close") from a break.
+// gone tells an orderly goodbye from a break; what follows a goodbye on the
+// wire does not matter.
 func (l *httpLink) gone() error {
+	if l.retired.Load() {
+		return errRetired
+	}
 	if err := l.wire.broken(); err != nil {
 		return err
 	}
@@ -85,6 +107,29 @@ func (l *httpLink) gone() error {
 	return nil
 }
 
+// begin waits for the turn of a request and end gives it on.
+func (l *httpLink) begin(ctx context.Context) error {
+	if l.turn == nil {
+		return nil
+	}
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := l.gone(); err != nil {
+		l.end()
+		return err
+	}
+	return nil
+}
+
+func (l *httpLink) end() {
+	if l.turn != nil {
+		<-l.turn
+	}
+}
+
 func (l *httpLink) close() {
 	_ = l.Close()
 	_ = l.wire.Close()
@@ -92,6 +137,10 @@ func (l *httpLink) close() {
 
 func (h *httpPath) get(ctx context.Context, l *httpLink) outcome {
 	o := outcome{local: l.wire.local(), peer: l.wire.peer()}
+	if o.err = l.begin(ctx); o.err != nil {
+		return o
+	}
+	defer l.end()
 	resp, err := h.ask(ctx, l)
 	if err != nil {
 		o.err = explainHTTP(ctx, l, err)
@@ -120,17 +169,17 @@ func (h *httpPath) ask(ctx context.Context, l *httpLink) (*http.Response, error)
 }
 
 // explainHTTP puts the cause in front of what the library made of it: the
-// sample's own timeout, the break of the connection, or the timeout of another
-// sample, after which HTTP/1.1 cannot go on.
+// sample's own timeout, a goodbye that came before the request, or the break of
+// the connection.
 func explainHTTP(ctx context.Context, l *httpLink, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait for answer: %w", ctx.Err())
 	}
+	if l.retired.Load() {
+		return errRetired
+	}
 	if broke := l.wire.broken(); broke != nil {
 		return fmt.Errorf("connection broke: %w", broke)
-	}
-	if l.Err() != nil {
-		return errSilent
 	}
 	return err
 }

@@ -101,6 +101,29 @@ func TestAnOrderlyGoodbyeIsNoFailure(t *testing.T) {
 	}
 }
 
+// A server that closes after each answer and is at times slower than the
+// clock: the samples that wait for their turn move to the next connection
+// unharmed.
+func TestSamplesMoveOnWhenTheirConnectionIsClosedBeforeTheirTurn(t *testing.T) {
+	noLeaks(t)
+	var n atomic.Int64
+	url, material, conns := startHTTP(t, false, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		if n.Add(1)%20 == 1 {
+			<-time.After(150 * time.Millisecond)
+		}
+	})
+	paths := follow(t, httpConfig(url, material, ModeReused, 5*time.Second), after(60))
+	for _, s := range paths["h/http/reused"] {
+		if !s.OK {
+			t.Errorf("sample %d: %s: %s", s.Seq, s.Class, s.Error)
+		}
+	}
+	if n := len(paths["h/http/reused"]); conns.Load() < int64(n) || conns.Load() > int64(n)+2 {
+		t.Errorf("%d connections for %d samples", conns.Load(), n)
+	}
+}
+
 // A server that hangs and comes back: the reused path reports timeouts and
 // recovers, over HTTP/1.1 on a new connection and over HTTP/2 on the old one.
 func TestAReusedPathRecovers(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 )
 
 // errRetired is what a link's gone says when the peer announced the end of
-// the connection in good order: the next sample redials and nobody failed.
+// the connection in good order, and an attempt when its request was not sent
+// for that reason: the sample redials and nobody failed.
 var errRetired = errors.New("connection retired by peer")
 
 // link is a connection that many samples share.
