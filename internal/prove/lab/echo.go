@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -84,7 +85,6 @@ func newResponder(n *Node, seen *sightings) (*responder, error) {
 				return err
 			}
 		}
-		// A node with a real VXLAN device owns the port; it is then not probed.
 		return r.listenUDP("0.0.0.0", vxlanPort, false)
 	})
 	if err != nil {
@@ -151,7 +151,7 @@ type prober struct {
 	seen sightings
 
 	mu    sync.Mutex
-	kept  map[[2]string]net.Conn
+	kept  map[[2]string]*session
 	flows map[[2]string]*net.UDPConn
 }
 
@@ -167,7 +167,7 @@ func (p *prober) open(ctx context.Context, x, y *Node) error {
 			return fmt.Errorf("open kept connection: %w", err)
 		}
 		p.mu.Lock()
-		p.kept[key] = conn
+		p.kept[key] = newSession(conn)
 		p.mu.Unlock()
 	}
 	if flow == nil {
@@ -189,8 +189,8 @@ func (p *prober) forget(x, y *Node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := [2]string{x.name, y.name}
-	if conn := p.kept[key]; conn != nil {
-		_ = conn.Close()
+	if s := p.kept[key]; s != nil {
+		_ = s.conn.Close()
 		delete(p.kept, key)
 	}
 }
@@ -198,8 +198,8 @@ func (p *prober) forget(x, y *Node) {
 func (p *prober) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range p.kept {
-		_ = c.Close()
+	for _, s := range p.kept {
+		_ = s.conn.Close()
 	}
 	for _, c := range p.flows {
 		_ = c.Close()
@@ -213,11 +213,12 @@ func (p *prober) measure(ctx context.Context, x, y *Node, ks []Kind, patience ti
 	var g errgroup.Group
 	for _, k := range ks {
 		g.Go(func() error {
-			open, rtt := p.try(ctx, x, y, k, patience)
+			open, known := p.try(ctx, x, y, k, patience)
 			mu.Lock()
 			defer mu.Unlock()
-			c.Open[k] = open
-			c.RTT = max(c.RTT, rtt)
+			if known {
+				c.Open[k] = open
+			}
 			return nil
 		})
 	}
@@ -225,7 +226,11 @@ func (p *prober) measure(ctx context.Context, x, y *Node, ks []Kind, patience ti
 	return c
 }
 
-func (p *prober) try(ctx context.Context, x, y *Node, k Kind, patience time.Duration) (open bool, rtt time.Duration) {
+// try makes one probe. known is false where there is no telling.
+func (p *prober) try(ctx context.Context, x, y *Node, k Kind, patience time.Duration) (open, known bool) {
+	if _, _, ok := k.split(); ok {
+		return p.port(ctx, x, y, k, patience)
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	p.mu.Lock()
@@ -233,42 +238,41 @@ func (p *prober) try(ctx context.Context, x, y *Node, k Kind, patience time.Dura
 	p.mu.Unlock()
 	switch k {
 	case KindUDP:
-		return p.datagram(ctx, x, echoAddr(y.ip4)), 0
+		open = p.datagram(ctx, x, echoAddr(y.ip4))
 	case KindUDP6:
-		return p.datagram(ctx, x, echoAddr(y.ip6)), 0
+		open = p.datagram(ctx, x, echoAddr(y.ip6))
 	case KindVXLAN:
-		return p.datagram(ctx, x, netip.AddrPortFrom(y.ip4, vxlanPort).String()), 0
+		open = p.datagram(ctx, x, netip.AddrPortFrom(y.ip4, vxlanPort).String())
 	case KindFlow:
-		return flow != nil && p.send(ctx, flow), 0
+		open = flow != nil && p.send(ctx, flow)
 	case KindKept:
-		if kept == nil {
-			return false, 0
-		}
-		return echo(ctx, kept)
+		open = kept != nil && kept.echo(ctx) > 0
 	case KindNew:
-		conn, err := x.DialContext(ctx, "tcp4", echoAddr(y.ip4))
-		if err != nil {
-			return false, 0
+		if conn, err := x.DialContext(ctx, "tcp4", echoAddr(y.ip4)); err == nil {
+			open = newSession(conn).echo(ctx) > 0
+			_ = conn.Close()
 		}
-		defer func() { _ = conn.Close() }()
-		open, _ = echo(ctx, conn)
-		return open, 0
 	}
-	return p.port(ctx, x, y, k), 0
+	return open, true
 }
 
 // port tries a port of y that a cut names. Where nobody listens, the lab does
-// for the moment: a refusal would look like a reset by the cut.
-func (p *prober) port(ctx context.Context, x, y *Node, k Kind) bool {
+// for the moment: a refusal would look like a reset by the cut. A UDP port
+// with a server of its own keeps what it gets, and nothing is known.
+func (p *prober) port(ctx context.Context, x, y *Node, k Kind, patience time.Duration) (open, known bool) {
+	y.ports.Lock()
+	defer y.ports.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	proto, port, _ := k.split()
 	addr := netip.AddrPortFrom(y.ip4, port).String()
 	if proto == "udp" {
 		r := &responder{seen: &p.seen}
 		defer r.close()
 		if err := y.Do(func() error { return r.listenUDP(y.ip4.String(), port, false) }); err != nil {
-			return false // a real server owns the port and keeps what it gets
+			return false, false
 		}
-		return p.datagram(ctx, x, addr)
+		return p.datagram(ctx, x, addr), true
 	}
 	var l net.Listener
 	if err := y.Do(func() (err error) { l, err = net.Listen("tcp4", addr); return err }); err == nil {
@@ -276,10 +280,10 @@ func (p *prober) port(ctx context.Context, x, y *Node, k Kind) bool {
 	}
 	conn, err := x.DialContext(ctx, "tcp4", addr)
 	if err != nil {
-		return false
+		return false, true
 	}
 	_ = conn.Close()
-	return true
+	return true, true
 }
 
 // datagram sends from a fresh socket and reports whether it arrived.
@@ -311,24 +315,60 @@ func (p *prober) send(ctx context.Context, conn net.Conn) bool {
 	}
 }
 
-// echo sends a nonce and waits for it. Answers to earlier nonces, which a cut
-// may have held back, are skipped.
-func echo(ctx context.Context, conn net.Conn) (bool, time.Duration) {
-	deadline, _ := ctx.Deadline()
-	if conn.SetDeadline(deadline) != nil {
-		return false, 0
-	}
-	want, start := newNonce(), time.Now()
-	if _, err := conn.Write(want[:]); err != nil {
-		return false, 0
-	}
-	var got nonce
-	for got != want {
-		if _, err := io.ReadFull(conn, got[:]); err != nil {
-			return false, 0
+// rtt is the least of three round trips over a kept connection, 0 when none
+// came back.
+func (p *prober) rtt(ctx context.Context, x, y string, patience time.Duration) time.Duration {
+	p.mu.Lock()
+	s := p.kept[[2]string{x, y}]
+	p.mu.Unlock()
+	var least time.Duration
+	for range 3 {
+		if s == nil {
+			break
+		}
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		took := s.echo(ctx)
+		cancel()
+		if took > 0 && (least == 0 || took < least) {
+			least = took
 		}
 	}
-	return true, time.Since(start)
+	return least
+}
+
+// session is a connection to an echo server.
+type session struct {
+	mu   sync.Mutex // one echo at a time
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func newSession(conn net.Conn) *session { return &session{conn: conn, in: bufio.NewReader(conn)} }
+
+// echo sends a nonce and returns how long it took to come back, 0 when it did
+// not. Answers to earlier nonces, which a cut may have held back, are skipped.
+func (s *session) echo(ctx context.Context) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	deadline, _ := ctx.Deadline()
+	if s.conn.SetDeadline(deadline) != nil {
+		return 0
+	}
+	want, start := newNonce(), time.Now()
+	if _, err := s.conn.Write(want[:]); err != nil {
+		return 0
+	}
+	for {
+		got, err := s.in.Peek(len(want)) // consumes nothing when it times out
+		if err != nil {
+			return 0
+		}
+		found := nonce(got) == want
+		_, _ = s.in.Discard(len(want))
+		if found {
+			return time.Since(start)
+		}
+	}
 }
 
 func echoAddr(ip netip.Addr) string { return netip.AddrPortFrom(ip, echoPort).String() }

@@ -72,7 +72,7 @@ func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Lab, error) {
 	}
 	l := &Lab{
 		spec: spec, plan: newPlan(spec), log: log, routers: map[string]*router{}, generation: 1,
-		prober: &prober{kept: map[[2]string]net.Conn{}, flows: map[[2]string]*net.UDPConn{}},
+		prober: &prober{kept: map[[2]string]*session{}, flows: map[[2]string]*net.UDPConn{}},
 	}
 	l.children.all = map[*Child]bool{}
 	l.links = append(l.links, l.plan.links...)

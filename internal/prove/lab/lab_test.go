@@ -59,7 +59,10 @@ func deadline(t *testing.T, d time.Duration) context.Context {
 
 func TestDefaultLabWithEtcd(t *testing.T) {
 	began := time.Now()
-	step := func(name string) { t.Logf("%-24s %v", name, time.Since(began).Round(time.Millisecond)); began = time.Now() }
+	step := func(name string) {
+		t.Logf("%-24s %v", name, time.Since(began).Round(time.Millisecond))
+		began = time.Now()
+	}
 	l := startLab(t, mustDefault(t, "rtt"))
 	step("start")
 	ctx := deadline(t, time.Minute)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Kind is one way of reaching a node.
@@ -41,9 +40,6 @@ type Cell struct {
 	From string        `json:"from"`
 	To   string        `json:"to"`
 	Open map[Kind]bool `json:"open"`
-	// RTT is the round trip over the kept connection, 0 when it was not
-	// measured.
-	RTT time.Duration `json:"rtt,omitempty"`
 }
 
 // Cell returns the cell of a pair.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/space"
 )
@@ -17,6 +18,8 @@ type Node struct {
 	space   *space.Space
 	spawner *space.Spawner
 	echo    *responder
+	// ports is held while the lab listens on a port that a cut names.
+	ports sync.Mutex
 }
 
 // Name is the site and the number of the node in it, as in "a1".

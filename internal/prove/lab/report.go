@@ -1,0 +1,171 @@
+package lab
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Report is what `lab status` shows, and its JSON document.
+type Report struct {
+	Version     int               `json:"version"`
+	Name        string            `json:"name"`
+	Pid         int               `json:"pid"`
+	Dir         string            `json:"dir"`
+	Started     time.Time         `json:"started"`
+	Environment map[string]string `json:"environment"`
+	Sites       []Site            `json:"sites"`
+	Nodes       []NodeReport      `json:"nodes"`
+	Links       []LinkReport      `json:"links"`
+	Cuts        []CutReport       `json:"cuts"`
+	Matrix      []Cell            `json:"matrix"`
+	// Mismatches lists what the matrix shows and the cuts do not explain.
+	Mismatches []string       `json:"mismatches"`
+	Members    []MemberReport `json:"members"`
+}
+
+// reportVersion counts incompatible changes of Report.
+const reportVersion = 1
+
+// NodeReport is a node with its addresses.
+type NodeReport struct {
+	Name string `json:"name"`
+	Site string `json:"site"`
+	IP   string `json:"ip"`
+	IP6  string `json:"ip6"`
+}
+
+// LinkReport is a link with the properties in force and the round trip
+// measured over it between the first nodes of its sites (the least of three),
+// 0 when cut.
+type LinkReport struct {
+	A        string  `json:"a"`
+	B        string  `json:"b"`
+	Method   string  `json:"method"`
+	DelayMS  float64 `json:"delay_ms"`
+	JitterMS float64 `json:"jitter_ms"`
+	RateBPS  uint64  `json:"rate_bps"`
+	Loss     float64 `json:"loss"`
+	RTTMS    float64 `json:"rtt_ms"`
+}
+
+// CutReport is a cut in force.
+type CutReport struct {
+	Name  string    `json:"name"`
+	What  string    `json:"what"`
+	Since time.Time `json:"since"`
+}
+
+// MemberReport is an etcd member and what it says of itself.
+type MemberReport struct {
+	Cluster   string        `json:"cluster"`
+	Name      string        `json:"name"`
+	Site      string        `json:"site"`
+	ClientURL string        `json:"client_url"`
+	Running   bool          `json:"running"`
+	Pid       int           `json:"pid,omitempty"`
+	Status    *MemberStatus `json:"status,omitempty"`
+	// LeaderName is the name of the member it takes for the leader.
+	LeaderName string `json:"leader_name,omitempty"`
+	Error      string `json:"error,omitempty"`
+}
+
+// Report measures the matrix, asks every member, and puts it all together.
+func (l *Lab) Report(ctx context.Context) (Report, error) {
+	r := Report{
+		Version: reportVersion, Name: l.spec.Name, Dir: l.dir, Environment: l.Environment(), Sites: l.spec.Sites,
+		Cuts: []CutReport{}, Mismatches: []string{}, Members: []MemberReport{}, Links: []LinkReport{},
+	}
+	for _, n := range l.nodes {
+		r.Nodes = append(r.Nodes, NodeReport{n.name, n.site, n.ip4.String(), n.ip6.String()})
+	}
+	// A change that is being verified would show as a mismatch.
+	l.change.Lock()
+	m, err := l.Matrix(ctx)
+	want := l.Expected()
+	l.change.Unlock()
+	if err != nil {
+		return r, err
+	}
+	r.Matrix = m.Cells
+	for _, d := range m.Differs(want) {
+		r.Mismatches = append(r.Mismatches, d.String())
+	}
+	for _, c := range l.Cuts() {
+		r.Cuts = append(r.Cuts, CutReport{c.Name, c.String(), c.Since})
+	}
+	r.Links = l.reportLinks(ctx)
+	r.Members = l.reportMembers(ctx)
+	return r, nil
+}
+
+func (l *Lab) reportLinks(ctx context.Context) []LinkReport {
+	l.mu.Lock()
+	links := []LinkReport{}
+	for i, lp := range l.links {
+		links = append(links, LinkReport{
+			A: lp.A, B: lp.B, Method: l.wires[i].method(),
+			DelayMS: ms(lp.Delay), JitterMS: ms(lp.Jitter), RateBPS: lp.Rate, Loss: lp.Loss,
+		})
+	}
+	l.mu.Unlock()
+	want, patience := l.Expected(), l.patience()
+	for i, link := range links {
+		a, _ := l.plan.site(link.A)
+		b, _ := l.plan.site(link.B)
+		if want.Open(a.nodes[0].name, b.nodes[0].name, KindKept) {
+			links[i].RTTMS = ms(l.prober.rtt(ctx, a.nodes[0].name, b.nodes[0].name, patience))
+		}
+	}
+	return links
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func (l *Lab) reportMembers(ctx context.Context) []MemberReport {
+	rows := []MemberReport{}
+	names := map[uint64]string{}
+	var mu sync.Mutex
+	var g errgroup.Group
+	for _, c := range l.clusters {
+		for _, m := range c.members {
+			i := len(rows)
+			rows = append(rows, MemberReport{})
+			g.Go(func() error {
+				row := m.report(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				rows[i] = row
+				if row.Status != nil {
+					names[row.Status.ID] = row.Name
+				}
+				return nil
+			})
+		}
+	}
+	_ = g.Wait() // an unreachable member is a row, not an error
+	for i := range rows {
+		if st := rows[i].Status; st != nil && st.Leader != 0 {
+			rows[i].LeaderName = names[st.Leader]
+		}
+	}
+	return rows
+}
+
+func (m *Member) report(ctx context.Context) MemberReport {
+	row := MemberReport{Cluster: m.cluster.Name, Name: m.node.name, Site: m.node.site, ClientURL: m.ClientURL()}
+	child := m.Child()
+	if child == nil {
+		return row
+	}
+	row.Running, row.Pid = true, child.Pid()
+	st, err := m.Status(ctx)
+	if err != nil {
+		row.Error = err.Error()
+		return row
+	}
+	row.Status = &st
+	return row
+}
