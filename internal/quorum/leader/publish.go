@@ -28,7 +28,7 @@ func (p *publisher) round(ctx context.Context) {
 	row, peers := p.source()
 	now := p.clock()
 	print := fingerprint(row)
-	if row.Member == 0 || (print == p.last && now-p.lastAt < p.every) {
+	if row.Member == 0 || len(peers) == 0 || (print == p.last && now-p.lastAt < p.every) {
 		return
 	}
 	var failed error

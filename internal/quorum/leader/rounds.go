@@ -10,6 +10,7 @@ import (
 func (a *Agent) round(ctx context.Context) {
 	a.cond.set(condClock, a.steps.check(time.Now()), "the wall clock was stepped; no decision depends on it, but certificates and the leases of others do")
 	a.readDecision(ctx)
+	a.forget()
 	snap := a.snapshot()
 	a.mu.Lock()
 	before := a.plan
@@ -42,6 +43,24 @@ func (a *Agent) watchLoop(ctx context.Context, report func(error)) {
 			report(nil)
 		}
 	}
+}
+
+// forget drops rows and connections of members that are gone.
+func (a *Agent) forget() {
+	peers, stood := a.obs.membership()
+	if stood > membersEvery {
+		return
+	}
+	members, urls := map[MemberID]bool{}, map[string]bool{}
+	for _, p := range peers {
+		members[MemberID(p.ID)] = true
+		for _, url := range p.ClientURLs {
+			urls[url] = true
+		}
+	}
+	urls[a.settings.Etcd.Endpoints[0]] = true
+	a.registry.keep(members)
+	a.store.keep(urls)
 }
 
 // readDecision reads the record of the last move as soon as the own member
