@@ -152,6 +152,7 @@ judge it again.`,
 	fl.StringVar(&f.Peer, "peer", "", "etcd version of the lab: 3.5, 3.6 or 3.7 (default: the one built in)")
 	fl.BoolVar(&f.json, "json", false, "print the report as JSON")
 	fl.IntVar(&f.repeat, "repeat", 1, "run the drill this many times; the worst one is reported, with the median")
+	fl.IntVar(&f.Tries, "tries", 2, "make a run that proves nothing (machine too busy, cluster not steady) up to this many times")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "log what the lab does")
 	return cmd
 }
@@ -162,6 +163,9 @@ func (f *runFlags) run(ctx context.Context, ref string, stdout, stderr io.Writer
 	}
 	if f.repeat < 1 || f.repeat > 1000 {
 		return fmt.Errorf("--repeat: %d is out of range; choose 1 to 1000", f.repeat)
+	}
+	if f.Tries < 1 || f.Tries > 10 {
+		return fmt.Errorf("--tries: %d is out of range; choose 1 to 10", f.Tries)
 	}
 	if _, err := f.cases(); err != nil {
 		return err

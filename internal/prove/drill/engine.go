@@ -107,10 +107,10 @@ func (e *engine) build(ctx context.Context) error {
 	if err := e.findMembers(); err != nil {
 		return err
 	}
-	if err := e.watch(ctx); err != nil {
+	if err := e.forceLeaders(ctx); err != nil {
 		return err
 	}
-	if err := e.forceLeaders(ctx); err != nil {
+	if err := e.watch(ctx); err != nil {
 		return err
 	}
 	if e.agents {

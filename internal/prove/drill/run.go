@@ -35,6 +35,9 @@ type Options struct {
 	// Preset and Hold replace those of the scenario when set.
 	Preset string
 	Hold   time.Duration
+	// Tries is how often a run is made that proves nothing, because the machine
+	// was too busy or the cluster not steady before the fault; 0 means 1.
+	Tries int
 	// Progress gets the phases.
 	Progress io.Writer
 }
@@ -103,23 +106,69 @@ func (o Options) sides() []bool {
 	return []bool{false}
 }
 
+// discardedDir keeps the records of runs that were made again.
+const discardedDir = "discarded"
+
+// runCase makes one run, again when it proves nothing. The record of the last
+// one counts; what is put aside stays for whoever wants to know why.
 func (o Options) runCase(ctx context.Context, c *scenario.Case, agents bool, exe string, log *slog.Logger) error {
-	side := "without"
-	if agents {
-		side = "with"
+	side := sideOf(agents)
+	name := c.Variant + "-" + side
+	dir := filepath.Join(o.Out, runsDir, name)
+	for try := 1; ; try++ {
+		if err := o.runOnce(ctx, c, agents, dir, exe, log); err != nil {
+			return fmt.Errorf("drill %s, variant %s, %s the agents: %w", c.Scenario, c.Variant, side, err)
+		}
+		doubts, err := doubtsOf(dir)
+		if err != nil {
+			return err
+		}
+		if len(doubts) == 0 || try >= o.Tries {
+			return nil
+		}
+		_, _ = fmt.Fprintf(o.Progress, "%s, %s the agents: proved nothing, trying again: %s\n", c.Scenario, side, doubts[0])
+		if err := discard(o.Out, dir, fmt.Sprintf("%s-%d", name, try)); err != nil {
+			return err
+		}
 	}
-	w, err := record.Create(filepath.Join(o.Out, runsDir, c.Variant+"-"+side), c)
+}
+
+func (o Options) runOnce(ctx context.Context, c *scenario.Case, agents bool, dir, exe string, log *slog.Logger) error {
+	w, err := record.Create(dir, c)
 	if err != nil {
 		return err
 	}
-	label := fmt.Sprintf("%s, leader %s, %s the agents", c.Scenario, leaders(c), side)
+	label := fmt.Sprintf("%s, leader %s, %s the agents", c.Scenario, leaders(c), sideOf(agents))
 	e := &engine{
 		c: c, agents: agents, peer: o.Peer, exe: exe, w: w,
 		log: log.With("variant", c.Variant, "agents", agents), show: newProgress(o.Progress, label),
 	}
 	defer e.show.done()
-	if err := e.do(ctx); err != nil {
-		return fmt.Errorf("drill %s, variant %s, %s the agents: %w", c.Scenario, c.Variant, side, err)
+	return e.do(ctx)
+}
+
+func sideOf(agents bool) string {
+	if agents {
+		return "with"
+	}
+	return "without"
+}
+
+func doubtsOf(dir string) ([]string, error) {
+	rec, err := record.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	return judge.Doubts(rec), nil
+}
+
+func discard(out, dir, name string) error {
+	to := filepath.Join(out, discardedDir, name)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return fmt.Errorf("put run aside: %w", err)
+	}
+	if err := os.Rename(dir, to); err != nil {
+		return fmt.Errorf("put run aside: %w", err)
 	}
 	return nil
 }

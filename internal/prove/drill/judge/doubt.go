@@ -2,11 +2,21 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 	"github.com/holdfast-ha/holdfast/internal/prove/probe"
 )
+
+// doubts asks the first two questions and whether the probers can be trusted.
+func (j *run) doubts() []string {
+	out := slices.Clone(j.rec.Run.Trouble)
+	if j.rec.Run.Injected.IsZero() {
+		out = append(out, "no fault was injected")
+	}
+	return slices.Concat(out, j.unsteady(), j.absent(), j.starved())
+}
 
 // unsteady answers the first question.
 func (j *run) unsteady() []string {
@@ -45,7 +55,16 @@ func Unsteady(c *scenario.Case, paths map[string][]probe.Sample, from, to time.T
 			out = append(out, fmt.Sprintf("%s: baseline not clean, %d of %d samples failed (%s)", p.Name, failed, seen, first))
 		}
 	}
-	return out
+	return atMost(3, "paths", out)
+}
+
+// atMost shortens a list of reasons of one sort: a machine that stalls breaks
+// every path at once.
+func atMost(n int, noun string, reasons []string) []string {
+	if len(reasons) <= n {
+		return reasons
+	}
+	return append(reasons[:n:n], fmt.Sprintf("and %d more %s like that", len(reasons)-n, noun))
 }
 
 // absent answers the second question for the faults themselves; whether they
@@ -103,21 +122,24 @@ func (j *run) silent() []string {
 	}
 	var out []string
 	for _, p := range j.rec.Case.Paths {
-		hole := p.Timeout + 10*p.Interval
-		last := j.watchFrom()
-		for _, s := range j.paths[p.Name] {
-			if s.Sent.Sub(last) > hole && s.Sent.After(j.watchFrom()) {
-				out = append(out, fmt.Sprintf("%s: no sample for %s", p.Name, secs(millis(s.Sent.Sub(last)))))
-			}
-			if s.Sent.After(last) {
-				last = s.Sent
-			}
-		}
-		if rest := j.rec.Run.Ended.Sub(last); rest > hole {
-			out = append(out, fmt.Sprintf("%s: no sample in the last %s", p.Name, secs(millis(rest))))
+		if hole := j.longestHole(j.paths[p.Name]); hole > p.Timeout+10*p.Interval {
+			out = append(out, fmt.Sprintf("%s: no sample for %s; its prober was starved or dead", p.Name, secs(millis(hole))))
 		}
 	}
-	return out
+	return atMost(2, "paths", out)
+}
+
+// longestHole is the longest time without a sample, from the baseline to the
+// end of the run.
+func (j *run) longestHole(samples []probe.Sample) time.Duration {
+	var longest time.Duration
+	last := j.watchFrom()
+	for _, s := range samples {
+		if s.Sent.After(last) {
+			longest, last = max(longest, s.Sent.Sub(last)), s.Sent
+		}
+	}
+	return max(longest, j.rec.Run.Ended.Sub(last))
 }
 
 // why is a failed sample in words.

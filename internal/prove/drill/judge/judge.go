@@ -3,7 +3,6 @@ package judge
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
@@ -41,16 +40,18 @@ func Run(rec *record.Record) report.Run {
 		Faults:  j.faults(),
 		Events:  j.events(),
 	}
-	doubts := rec.Run.Trouble
-	if rec.Run.Injected.IsZero() {
-		doubts = append(slices.Clone(doubts), "no fault was injected")
-	}
 	j.judgePaths()
 	j.recovery()
 	j.moves()
-	doubts = slices.Concat(doubts, j.unsteady(), j.absent(), j.starved())
-	j.conclude(doubts)
+	j.conclude(j.doubts())
 	return j.out
+}
+
+// Doubts lists what kept a run from testing anything: the reasons to run it
+// again, none of which is about the cluster.
+func Doubts(rec *record.Record) []string {
+	j := &run{rec: rec, paths: probe.ByPath(rec.Samples)}
+	return j.doubts()
 }
 
 func (j *run) judgePaths() {

@@ -71,7 +71,7 @@ func TestRun(t *testing.T) {
 			reason: "b/control: 3 samples to the prober's own loopback failed"},
 		{name: "prober lags", world: split(3.2), moves: []float64{3.2}, verdict: report.Inconclusive, reason: "the prober sent 700 ms late",
 			spoil: func(r *record.Record) { r.Samples[40].Scheduled = r.Samples[40].Sent.Add(-700 * time.Millisecond) }},
-		{name: "prober dies", world: split(3.2), moves: []float64{3.2}, verdict: report.Inconclusive, reason: "b/main/put/new: no sample in the last",
+		{name: "prober dies", world: split(3.2), moves: []float64{3.2}, verdict: report.Inconclusive, reason: "b/main/put/new: no sample for 14.2 s; its prober was starved or dead",
 			spoil: func(r *record.Record) {
 				r.Samples = slices.DeleteFunc(r.Samples, func(s probe.Sample) bool {
 					return strings.HasPrefix(s.Path, "b/") && s.Sent.After(at(10))
