@@ -260,6 +260,9 @@ func (v *view) release(c int, cfg Config, limit float64, st State, snap Snapshot
 	}
 	undo := record
 	undo.Seq, undo.Value = record.Seq+1, left
+	if cfg.Hold > 0 {
+		undo.Value = 0 // the hold before was over, and must not begin anew
+	}
 	p.Move = &Move{Target: p.Target, Term: snap.Own.Term, Reason: reason(c), Record: record, Undo: undo}
 	return p
 }

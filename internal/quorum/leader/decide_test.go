@@ -186,6 +186,24 @@ func TestMoveCarriesItsRecord(t *testing.T) {
 	}
 }
 
+// TestFailureUnderHoldBeginsNoHold: taking a record back must not cost the
+// two minutes that a move costs.
+func TestFailureUnderHoldBeginsNoHold(t *testing.T) {
+	cfg, snap, st := Seed(), split(), seasoned()
+	snap.Own.Links[idB] = down(time.Minute)
+	edit(&snap, idB, func(r *Row) { r.Links[idA], r.LeaderlessFor = down(time.Minute), time.Minute })
+	st.penalty = sighting{Penalty{Seq: 1, Value: 1}, snap.Now - 3*time.Minute}
+	st, plan := Decide(cfg, st, snap)
+	if plan.Move == nil {
+		t.Fatalf("refused %q", plan.Refused)
+	}
+	st = st.Started(snap.Now, *plan.Move).Failed(cfg, snap.Now, *plan.Move, false)
+	snap.Now += 20 * time.Second
+	if _, plan = Decide(cfg, st, snap); plan.Move == nil {
+		t.Errorf("refused %q for %s after a failed move", plan.Refused, plan.Wait)
+	}
+}
+
 // TestPreference: both c and d see all.
 func TestPreference(t *testing.T) {
 	tests := []struct {
