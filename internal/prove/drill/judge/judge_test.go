@@ -25,7 +25,7 @@ func TestRun(t *testing.T) {
 	}{
 		{name: "moved in time", world: split(3.2), moves: []float64{3.2}, verdict: report.Pass},
 		{name: "moved too late", world: split(7), moves: []float64{7}, verdict: report.Fail,
-			reason: "b/main/put/new: answered for good after 7.1 s, allowed 5.7 s"},
+			reason: "b/main/put/new: answered for good after 7.1 s, allowed 5.8 s"},
 		{name: "never recovered", world: split(30), moves: []float64{3.2}, verdict: report.Fail,
 			reason: "b/main/put/new: did not answer for good while the fault was in force"},
 		{name: "recovered before anyone could have moved", world: split(0.5), moves: []float64{3.2}, verdict: report.Inconclusive,

@@ -57,6 +57,10 @@ const (
 	defaultElection  = time.Second
 )
 
+// defaultPreset is the lab's own default: the sites of the seed, 23 to 43 ms
+// of round trip apart.
+const defaultPreset = "rtt"
+
 // Case resolves the variant called name.
 func (s *Scenario) Case(name string) (*Case, error) {
 	i := slices.IndexFunc(s.Variants, func(v Variant) bool { return v.Name == name })
@@ -80,7 +84,7 @@ func (s *Scenario) Case(name string) (*Case, error) {
 	if v.Moves != nil {
 		c.Moves = *v.Moves
 	}
-	c.Lab.Preset = cmp.Or(c.Lab.Preset, "lan")
+	c.Lab.Preset = cmp.Or(c.Lab.Preset, defaultPreset)
 	if len(c.Lab.Sites) == 0 {
 		c.Lab.Sites = defaultSites()
 	}

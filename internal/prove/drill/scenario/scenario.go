@@ -31,8 +31,8 @@ type Scenario struct {
 	Variants []Variant `yaml:"variants"`
 }
 
-// Lab is the network. Preset names a ready one (lan, rtt, one-way); Sites and
-// Links replace its parts when given.
+// Lab is the network. Preset names a ready one (lan, rtt, one-way; default
+// rtt); Sites and Links replace its parts when given.
 type Lab struct {
 	Preset string `yaml:"preset,omitempty"`
 	Sites  []Site `yaml:"sites,omitempty"`

@@ -202,7 +202,7 @@ func TestWindows(t *testing.T) {
 		{"takeover adds two round trips", far.TimersOf("main"), "takeover", time.Second, 5872 * time.Millisecond},
 		{"takeover waits for a slow election", slow, "takeover", 3 * time.Second, 9200 * time.Millisecond},
 		{"election", lan, "election", 0, 5100 * time.Millisecond},
-		{"flap", mustCase(t, "flap", "main").TimersOf("main"), "flap", time.Second, 13700 * time.Millisecond},
+		{"flap", mustCase(t, "flap", "main").TimersOf("main"), "flap", time.Second, 13786 * time.Millisecond},
 	} {
 		w, err := tc.timers.Window(tc.window)
 		if err != nil {
