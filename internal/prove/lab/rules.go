@@ -114,15 +114,38 @@ func verdict(c Applied) []string {
 		r = append(r, fmt.Sprintf("ct mark >= %d return", c.generation))
 	}
 	r = append(r, selection(c.Cut)...)
-	switch c.Action {
-	case ActionReset:
-		r = append(r, "meta l4proto tcp counter reject with tcp reset", "counter drop")
-	case ActionICMP:
-		r = append(r, "counter reject with icmpx type admin-prohibited")
-	default:
-		r = append(r, "counter drop")
+	for _, port := range ports(c.Ports) {
+		for _, take := range takes(c.Action) {
+			r = append(r, port+take)
+		}
 	}
 	return r
+}
+
+func takes(a CutAction) []string {
+	switch a {
+	case ActionReset:
+		return []string{"meta l4proto tcp counter reject with tcp reset", "counter drop"}
+	case ActionICMP:
+		return []string{"counter reject with icmpx type admin-prohibited"}
+	default:
+		return []string{"counter drop"}
+	}
+}
+
+// ports matches either end, one rule each. Both in one rule, negated, would be
+// shorter, but nft 1.0.6 merges the two comparisons into one of 32 bits, which
+// then means "not both".
+func ports(list []uint16) []string {
+	if len(list) == 0 {
+		return []string{""}
+	}
+	words := make([]string, len(list))
+	for i, p := range list {
+		words[i] = fmt.Sprint(p)
+	}
+	set := "{ " + strings.Join(words, ", ") + " } "
+	return []string{"th dport " + set, "th sport " + set}
 }
 
 func selection(c Cut) []string {
@@ -136,14 +159,6 @@ func selection(c Cut) []string {
 		if len(c.Ports) > 0 {
 			r = append(r, "meta l4proto != { tcp, udp } return")
 		}
-	}
-	if len(c.Ports) > 0 {
-		ports := make([]string, len(c.Ports))
-		for i, p := range c.Ports {
-			ports[i] = fmt.Sprint(p)
-		}
-		set := "{ " + strings.Join(ports, ", ") + " }"
-		r = append(r, fmt.Sprintf("th dport != %s th sport != %s return", set, set))
 	}
 	return r
 }
