@@ -97,7 +97,7 @@ func start(t *testing.T, peer string) *cluster {
 }
 
 func (c *cluster) showLogs() {
-	if !c.t.Failed() {
+	if !c.t.Failed() && !testing.Verbose() {
 		return
 	}
 	for site, a := range c.agents {
@@ -128,8 +128,8 @@ func (c *cluster) within(d time.Duration) context.Context {
 	return ctx
 }
 
-// run starts the agent of a site; extra lines are added to its settings.
-func (c *cluster) run(site string, extra ...string) {
+// run starts the agent of a site with settings in a file; flags come on top.
+func (c *cluster) run(site string, flags ...string) {
 	c.t.Helper()
 	m := c.member(site)
 	pki, ip := m.PKI(), m.Node().IP()
@@ -142,8 +142,7 @@ func (c *cluster) run(site string, extra ...string) {
 zone: %s
 mesh: {listen: "%s:2384", port: 2384}
 log: {format: json, level: debug}
-%s
-`, m.ClientURL(), pki.CA, pki.ClientCert, pki.ClientKey, pki.CA, pki.PeerCert, pki.PeerKey, site, ip, strings.Join(extra, "\n"))
+`, m.ClientURL(), pki.CA, pki.ClientCert, pki.ClientKey, pki.CA, pki.PeerCert, pki.PeerKey, site, ip)
 	path := filepath.Join(c.t.TempDir(), "leader.yaml")
 	if err := os.WriteFile(path, []byte(settings), 0o600); err != nil {
 		c.t.Fatal(err)
@@ -154,7 +153,7 @@ log: {format: json, level: debug}
 	}
 	log := &buffer{}
 	child, err := m.Node().Spawn(c.t.Context(), lab.Process{
-		Name: "agent-" + site, Argv: []string{self, "leader", "run", "--config", path},
+		Name: "agent-" + site, Argv: append([]string{self, "leader", "run", "--config", path}, flags...),
 		Env: append(os.Environ(), asAgent+"=1"), Stdout: log, Stderr: log,
 	})
 	if err != nil {
@@ -163,9 +162,9 @@ log: {format: json, level: debug}
 	c.agents[site] = &agent{child, log}
 }
 
-func (c *cluster) runAll(extra ...string) {
+func (c *cluster) runAll(flags ...string) {
 	for _, site := range sites {
-		c.run(site, extra...)
+		c.run(site, flags...)
 	}
 }
 

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -33,6 +32,7 @@ func TestPartialSplit(t *testing.T) {
 			c.runAll()
 			c.settled()
 			began := time.Now()
+			t.Logf("cut begins at %s", began.UTC().Format("15:04:05.000"))
 			c.cut(lab.Cut{From: "a", To: "b"})
 			c.until("every member answers", patience, c.allAnswer)
 			t.Logf("whole %s after the cut", time.Since(began).Round(10*time.Millisecond))
@@ -47,5 +47,3 @@ func TestPartialSplit(t *testing.T) {
 		})
 	}
 }
-
-var _ = fmt.Sprint

@@ -78,7 +78,7 @@ func Dial(endpoint string, a Access) (*Member, error) {
 	}
 	cli, err := clientv3.New(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("connect to etcd %s: %w", endpoint, explain(err))
+		return nil, fmt.Errorf("connect to etcd %s: %w", endpoint, Explain(err))
 	}
 	return &Member{Endpoint: endpoint, cli: cli, host: u.Host, tls: cfg.TLS}, nil
 }
@@ -107,7 +107,7 @@ func (m *Member) Status(ctx context.Context) (Status, error) {
 	defer cancel()
 	r, err := m.cli.Status(ctx, m.Endpoint)
 	if err != nil {
-		return Status{}, fmt.Errorf("read status of %s: %w", m.Endpoint, m.diagnose(explain(err)))
+		return Status{}, fmt.Errorf("read status of %s: %w", m.Endpoint, m.diagnose(Explain(err)))
 	}
 	s := Status{
 		Cluster: r.Header.ClusterId, Member: r.Header.MemberId, Leader: r.Leader, Term: r.RaftTerm,
@@ -156,7 +156,7 @@ func (m *Member) Peers(ctx context.Context) ([]Peer, error) {
 	defer cancel()
 	r, err := m.cli.MemberList(ctx, clientv3.WithSerializable())
 	if err != nil {
-		return nil, fmt.Errorf("list members at %s: %w", m.Endpoint, explain(err))
+		return nil, fmt.Errorf("list members at %s: %w", m.Endpoint, Explain(err))
 	}
 	peers := make([]Peer, 0, len(r.Members))
 	for _, e := range r.Members {
@@ -181,7 +181,7 @@ func (m *Member) MoveLeader(ctx context.Context, target uint64) error {
 		defer cancel()
 	}
 	if _, err := m.cli.MoveLeader(ctx, target); err != nil {
-		return fmt.Errorf("move leadership to %x: %w", target, explain(err))
+		return fmt.Errorf("move leadership to %x: %w", target, Explain(err))
 	}
 	return nil
 }
@@ -199,8 +199,8 @@ var (
 	ErrPermission = errors.New("the etcd user lacks permission; grant it the root role (MoveLeader asks for it)")
 )
 
-// explain maps refusals that no retry mends to the sentence that mends them.
-func explain(err error) error {
+// Explain maps refusals that no retry mends to the sentence that mends them.
+func Explain(err error) error {
 	switch s := err.Error(); {
 	case strings.Contains(s, rpctypes.ErrUserEmpty.Error()),
 		strings.Contains(s, "invalid user ID or password"),

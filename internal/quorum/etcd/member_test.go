@@ -29,13 +29,13 @@ func TestRefusalsCarryTheirRemedy(t *testing.T) {
 		"etcdserver: invalid auth token":                                            ErrAuth,
 		"rpc error: code = PermissionDenied desc = etcdserver: permission denied":   ErrPermission,
 	} {
-		err := explain(errors.New(text))
+		err := Explain(errors.New(text))
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	plain := errors.New("etcdserver: not leader")
-	if got := explain(plain); got != plain {
+	if got := Explain(plain); got != plain {
 		t.Errorf("another error was changed: %v", got)
 	}
 }

@@ -174,7 +174,7 @@ func newLoops(pace int, log *slog.Logger) loops {
 		return &loop.Loop{Name: name, Log: log, Period: max(period/time.Duration(max(pace, 1)), time.Millisecond), Jitter: 0.05}
 	}
 	return loops{
-		observe: every("observe", statusEvery), publish: every("publish", publishEvery/5),
+		observe: every("observe", statusEvery), publish: every("publish", statusEvery),
 		rows: every("rows", 500*time.Millisecond), askAgents: every("ask-agents", meshEager),
 		serve: every("serve-agents", publishEvery), decide: every("decide", decideEvery),
 		load: every("load", loadEvery), second: every("second-member", time.Second),

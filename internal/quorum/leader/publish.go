@@ -23,12 +23,25 @@ type publisher struct {
 	lastAt time.Duration
 }
 
+// due is how long a published row stands. A member that has just lost its
+// leader repeats itself: the decision wants to hear for how long it has been
+// without, in the words of the row and not by the reader's arithmetic. After
+// leaderlessEager nothing hangs on it any more.
+func (p *publisher) due(row Row) time.Duration {
+	if row.Reachable && row.Leader == 0 && row.LeaderlessFor < leaderlessEager {
+		return statusEvery
+	}
+	return p.every
+}
+
+const leaderlessEager = 10 * time.Second
+
 // round writes the row if it changed or is due.
 func (p *publisher) round(ctx context.Context) {
 	row, peers := p.source()
 	now := p.clock()
 	print := fingerprint(row)
-	if row.Member == 0 || len(peers) == 0 || (print == p.last && now-p.lastAt < p.every) {
+	if row.Member == 0 || len(peers) == 0 || (print == p.last && now-p.lastAt < p.due(row)) {
 		return
 	}
 	var failed error

@@ -90,14 +90,14 @@ func (s *store) put(ctx context.Context, url string, row Row) error {
 	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), publishTimeout)
 	defer cancel()
 	if err := s.ensureLease(ctx, m); err != nil {
-		return fmt.Errorf("lease row through %s: %w", url, err)
+		return fmt.Errorf("lease row through %s: %w", url, etcd.Explain(err))
 	}
 	_, err = m.Client().Put(ctx, s.rowKey(row.Member), string(value), clientv3.WithLease(s.lease))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		s.lease = 0
 	}
 	if err != nil {
-		return fmt.Errorf("put row through %s: %w", url, err)
+		return fmt.Errorf("put row through %s: %w", url, etcd.Explain(err))
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (s *store) decision(ctx context.Context, url string) (Penalty, int64, error
 	}
 	r, err := m.Client().Get(clientv3.WithRequireLeader(ctx), s.decisionKey())
 	if err != nil {
-		return Penalty{}, 0, fmt.Errorf("read last decision: %w", err)
+		return Penalty{}, 0, fmt.Errorf("read last decision: %w", etcd.Explain(err))
 	}
 	if len(r.Kvs) == 0 {
 		return Penalty{}, 0, nil
@@ -153,7 +153,7 @@ func (s *store) decide(ctx context.Context, url string, p Penalty, revision int6
 		If(clientv3.Compare(clientv3.ModRevision(s.decisionKey()), "=", revision)).
 		Then(clientv3.OpPut(s.decisionKey(), string(value))).Commit()
 	if err != nil {
-		return 0, fmt.Errorf("record decision: %w", err)
+		return 0, fmt.Errorf("record decision: %w", etcd.Explain(err))
 	}
 	if !r.Succeeded {
 		return 0, errOvertaken
@@ -182,7 +182,7 @@ func (s *store) follow(ctx context.Context, url string, sink func(Row), decided 
 	r, err := m.Client().Get(list, s.prefix+"/", clientv3.WithPrefix(), clientv3.WithSerializable())
 	cancel()
 	if err != nil {
-		return fmt.Errorf("list rows: %w", err)
+		return fmt.Errorf("list rows: %w", etcd.Explain(err))
 	}
 	for _, kv := range r.Kvs {
 		s.take(kv.Key, kv.Value, maxAge, sink, decided)
