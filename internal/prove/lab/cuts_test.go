@@ -11,6 +11,7 @@ import (
 // TestCuts applies every kind of cut to a real lab. Cut and Heal verify the
 // whole matrix themselves; the test adds what the matrix must say about a–b.
 func TestCuts(t *testing.T) {
+	t.Parallel()
 	spec := mustDefault(t, "lan")
 	spec.Etcd = nil
 	spec.Sites[0].Nodes = 2
@@ -76,6 +77,7 @@ func TestCuts(t *testing.T) {
 
 // TestNotInForce takes the rules away behind the lab's back.
 func TestNotInForce(t *testing.T) {
+	t.Parallel()
 	spec := mustDefault(t, "lan")
 	spec.Etcd = nil
 	l := startLab(t, spec)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,10 +71,11 @@ func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Lab, error) {
 	}
 	l := &Lab{
 		spec: spec, plan: newPlan(spec), log: log, routers: map[string]*router{}, generation: 1,
-		prober: &prober{kept: map[[2]string]*session{}, flows: map[[2]string]*net.UDPConn{}},
+		prober: newProber(),
 	}
 	l.children.all = map[*Child]bool{}
 	l.links = append(l.links, l.plan.links...)
+	go l.prober.keepAlive()
 	if err := l.build(ctx); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"testing"
@@ -23,13 +22,15 @@ func requireLab(t *testing.T) {
 	t.Skip(err)
 }
 
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 func startLab(t *testing.T, spec Spec) *Lab {
 	t.Helper()
 	requireLab(t)
 	if spec.Dir == "" {
 		spec.Dir = t.TempDir()
 	}
-	l, err := Start(t.Context(), spec, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	l, err := Start(t.Context(), spec, quiet())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,10 +42,11 @@ var addressing = map[string]string{
 }
 
 // forwarding makes a router. Conntrack has to remember connections for as long
-// as a cut may last: its defaults forget a retransmitting TCP connection after
-// 5 minutes and a UDP flow after 30 s, and would then take it for new; and it
-// must not adopt a connection in midstream. ICMP errors are not rated, because
-// each probe of a rejected path needs its own.
+// as a cut may last: it would forget a retransmitting TCP connection after 5
+// minutes and then take it for new; and it must not adopt a connection in
+// midstream. A UDP flow is forgotten after 30 s without a packet, as anywhere.
+// ICMP errors are not rated, because each probe of a rejected path needs its
+// own.
 var forwarding = map[string]string{
 	"net/ipv4/ip_forward":                                   "1",
 	"net/ipv6/conf/all/forwarding":                          "1",
@@ -57,8 +58,6 @@ var forwarding = map[string]string{
 	"net/netfilter/nf_conntrack_tcp_be_liberal":             "1",
 	"net/netfilter/nf_conntrack_tcp_timeout_max_retrans":    "86400",
 	"net/netfilter/nf_conntrack_tcp_timeout_unacknowledged": "86400",
-	"net/netfilter/nf_conntrack_udp_timeout":                "86400",
-	"net/netfilter/nf_conntrack_udp_timeout_stream":         "86400",
 }
 
 // sysctl writes settings of the namespace. One that this kernel does not have

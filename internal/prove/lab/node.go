@@ -47,9 +47,14 @@ func (n *Node) DialContext(ctx context.Context, network, addr string) (net.Conn,
 	if _, err := netip.ParseAddr(host); err != nil {
 		return nil, fmt.Errorf("dial %s from %s: host is not an IP address", addr, n.name)
 	}
+	return n.dial(ctx, network, addr, nil)
+}
+
+// dial connects from a local address, or from one that the kernel chooses.
+func (n *Node) dial(ctx context.Context, network, addr string, local net.Addr) (net.Conn, error) {
 	var conn net.Conn
-	err = n.Do(func() (err error) {
-		conn, err = new(net.Dialer).DialContext(ctx, network, addr)
+	err := n.Do(func() (err error) {
+		conn, err = (&net.Dialer{LocalAddr: local}).DialContext(ctx, network, addr)
 		return err
 	})
 	return conn, err

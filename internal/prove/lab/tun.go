@@ -20,8 +20,17 @@ type tunWire struct {
 	wg      sync.WaitGroup
 }
 
+// preference is by how many steps of nice a process that delays packets goes
+// before others. Beside six busy loops on two cores it takes the error of the
+// 23 ms round trip from 4.0 ms (p99 107 ms) to 1.7 ms (p99 22 ms); 20 steps do
+// no better.
+const preference = 10
+
 func openTun(l linkPlan, a, b *router) (*tunWire, error) {
 	w := &tunWire{}
+	if err := space.Prefer(preference); err != nil {
+		return nil, err
+	}
 	for i, r := range []*router{a, b} {
 		f, err := tunDevice(r.space, l.ends[i].ifname)
 		if err != nil {

@@ -43,18 +43,25 @@ func inside(pid int, wanted map[uint64]ID) bool {
 	if !ok {
 		return false
 	}
-	var got ID
+	got, err := Of(path)
+	return err == nil && got == want
+}
+
+// Of identifies the namespace behind a path, such as /proc/PID/ns/net or a
+// descriptor in /proc/PID/fd.
+func Of(path string) (ID, error) {
+	var id ID
 	err := thread(func() error {
 		f, err := os.Open(path)
 		if err != nil {
-			return err
+			return fmt.Errorf("open network namespace: %w", err)
 		}
 		defer func() { _ = f.Close() }()
 		if err := enter(int(f.Fd())); err != nil {
 			return err
 		}
-		got, err = identify(int(f.Fd()))
+		id, err = identify(int(f.Fd()))
 		return err
 	})
-	return err == nil && got == want
+	return id, err
 }

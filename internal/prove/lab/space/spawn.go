@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Spawner starts processes inside a namespace from one thread that lives as
@@ -18,10 +20,15 @@ type Spawner struct {
 
 // NewSpawner starts the thread. Close it after the children are gone.
 func NewSpawner(s *Space) (*Spawner, error) {
+	native() // before anything changes it
 	p := &Spawner{jobs: make(chan func())}
 	ready := make(chan error, 1)
 	go func() {
 		err := s.Do(func() error {
+			// 0 is the calling thread; children inherit its value.
+			if err := unix.Setpriority(unix.PRIO_PROCESS, 0, native()); err != nil {
+				return fmt.Errorf("set priority: %w", err)
+			}
 			ready <- nil
 			for job := range p.jobs {
 				job()

@@ -1,0 +1,97 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestIssue(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	dir := t.TempDir()
+	ca, err := NewAuthority(dir, "etcd-ca main", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := ca.Issue(filepath.Join(dir, "a1"), "a1", netip.MustParseAddr("10.77.1.11"), netip.MustParseAddr("fd77:1::11"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pem, err := os.ReadFile(f.CA)
+	if err != nil || !pool.AppendCertsFromPEM(pem) {
+		t.Fatalf("authority is not usable: %v", err)
+	}
+	both := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	for _, tt := range []struct {
+		cert, key, subject string
+		usage              []x509.ExtKeyUsage
+		names              []string
+	}{
+		{f.ServerCert, f.ServerKey, "a1", both, []string{"a1", "localhost", "127.0.0.1", "::1", "10.77.1.11", "fd77:1::11"}},
+		{f.PeerCert, f.PeerKey, "a1", both, []string{"a1", "10.77.1.11", "fd77:1::11"}},
+		{f.ClientCert, f.ClientKey, "kube-etcd-healthcheck-client", both[1:], nil},
+	} {
+		pair, err := tls.LoadX509KeyPair(tt.cert, tt.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := pair.Leaf
+		if c.Subject.CommonName != tt.subject || !slices.Equal(c.ExtKeyUsage, tt.usage) {
+			t.Errorf("%s: subject %s, usage %v", tt.cert, c.Subject, c.ExtKeyUsage)
+		}
+		for _, usage := range tt.usage {
+			opts := x509.VerifyOptions{Roots: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}}
+			if _, err := c.Verify(opts); err != nil {
+				t.Errorf("%s: %v", tt.cert, err)
+			}
+		}
+		for _, name := range tt.names {
+			if err := c.VerifyHostname(name); err != nil {
+				t.Errorf("%s: %v", tt.cert, err)
+			}
+		}
+		if len(tt.names) == 0 && len(c.DNSNames)+len(c.IPAddresses) > 0 {
+			t.Errorf("%s: names a server: %v %v", tt.cert, c.DNSNames, c.IPAddresses)
+		}
+		if st, err := os.Stat(tt.key); err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", tt.key, st.Mode(), err)
+		}
+	}
+}
+
+func TestAuthoritiesDoNotMix(t *testing.T) {
+	now := time.Now()
+	var pairs []tls.Certificate
+	pools := []*x509.CertPool{x509.NewCertPool(), x509.NewCertPool()}
+	for i := range 2 {
+		dir := t.TempDir()
+		ca, err := NewAuthority(dir, "etcd-ca", now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pools[i].AddCert(ca.cert)
+		f, err := ca.Issue(dir, "a1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.LoadX509KeyPair(f.ServerCert, f.ServerKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pairs = append(pairs, pair)
+	}
+	for i := range 2 {
+		if _, err := pairs[i].Leaf.Verify(x509.VerifyOptions{Roots: pools[i]}); err != nil {
+			t.Errorf("own authority refuses: %v", err)
+		}
+		if _, err := pairs[i].Leaf.Verify(x509.VerifyOptions{Roots: pools[1-i]}); err == nil {
+			t.Error("a foreign authority accepts")
+		}
+	}
+}

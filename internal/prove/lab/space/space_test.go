@@ -1,0 +1,98 @@
+package space
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func requireRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("this test must not be skipped in CI: run it as root")
+	}
+	t.Skip("namespaces need root")
+}
+
+func newSpace(t *testing.T) *Space {
+	t.Helper()
+	requireRoot(t)
+	s, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// here counts interfaces of the calling thread's namespace.
+func here(t *testing.T) int {
+	t.Helper()
+	all, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+func TestDoStaysInside(t *testing.T) {
+	s := newSpace(t)
+	outside := here(t)
+	for range 50 {
+		if err := s.Do(func() error {
+			if n := here(t); n != 1 {
+				t.Errorf("%d interfaces inside, want the loopback alone", n)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if n := here(t); n != outside {
+			t.Fatalf("%d interfaces outside after Do, want %d", n, outside)
+		}
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	a, b := newSpace(t), newSpace(t)
+	if a.ID() == b.ID() || a.ID().Inode == 0 || a.ID().Cookie == 0 {
+		t.Errorf("identities %+v and %+v", a.ID(), b.ID())
+	}
+}
+
+func TestSpawnAndScan(t *testing.T) {
+	s, other := newSpace(t), newSpace(t)
+	p, err := NewSpawner(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sleep", "60")
+	if err := p.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	if pgid, err := syscall.Getpgid(pid); err != nil || pgid != pid {
+		t.Errorf("process group %d of process %d: %v", pgid, pid, err)
+	}
+	if found, err := Processes([]ID{s.ID()}); err != nil || !slices.Equal(found, []int{pid}) {
+		t.Errorf("found %v, want %d: %v", found, pid, err)
+	}
+	stale := ID{Inode: s.ID().Inode, Cookie: s.ID().Cookie + 1}
+	if found, err := Processes([]ID{other.ID(), stale}); err != nil || len(found) > 0 {
+		t.Errorf("found %v in foreign namespaces: %v", found, err)
+	}
+	// The end of the spawner's thread is the end of its children.
+	p.Close()
+	err = cmd.Wait()
+	if err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("process %s ended with %v", strconv.Itoa(pid), err)
+	}
+}
