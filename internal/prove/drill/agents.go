@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -101,7 +103,9 @@ func (e *engine) startAgent(ctx context.Context, p scenario.Process) error {
 		_ = log.Close()
 		return fmt.Errorf("start agent: %w", err)
 	}
+	e.mu.Lock()
 	e.running[p] = child
+	e.mu.Unlock()
 	go func() {
 		<-child.Done()
 		_ = log.Close()
@@ -211,7 +215,10 @@ func (e *engine) stopAgent(ctx context.Context, p scenario.Process, grace time.D
 }
 
 func (e *engine) stopAgents(ctx context.Context) {
-	for p := range e.running {
+	e.mu.Lock()
+	running := slices.Collect(maps.Keys(e.running))
+	e.mu.Unlock()
+	for _, p := range running {
 		_ = e.stopAgent(ctx, p, 5*time.Second)
 	}
 }

@@ -149,6 +149,7 @@ judge it again.`,
 	fl.BoolVar(&f.With, "with", false, "run only with the agents")
 	fl.BoolVar(&f.Without, "without", false, "run only without the agents")
 	fl.StringVar(&f.Out, "out", "", "directory of the report (default: holdfast-drill-SCENARIO-TIME)")
+	fl.BoolVar(&f.Overwrite, "overwrite", false, "replace a drill that the directory holds already")
 	fl.StringVar(&f.Peer, "peer", "", "etcd version of the lab: 3.5, 3.6 or 3.7 (default: the one built in)")
 	fl.BoolVar(&f.json, "json", false, "print the report as JSON")
 	fl.IntVar(&f.repeat, "repeat", 1, "run the drill this many times; the worst one is reported, with the median")
@@ -170,11 +171,11 @@ func (f *runFlags) run(ctx context.Context, ref string, stdout, stderr io.Writer
 	if _, err := f.cases(); err != nil {
 		return err
 	}
-	if err := lab.Preflight(); err != nil {
-		return err
-	}
 	if f.Out == "" {
 		f.Out = "holdfast-drill-" + f.Scenario.Name + "-" + time.Now().Format("20060102-150405")
+	}
+	if err := lab.Preflight(); err != nil {
+		return err
 	}
 	f.Progress = stderr
 	level := slog.LevelError

@@ -125,6 +125,25 @@ func TestSummarise(t *testing.T) {
 	}
 }
 
+func TestOldDrillIsKeptUnlessTold(t *testing.T) {
+	out := t.TempDir()
+	old := filepath.Join(out, runsDir, "main-with")
+	if err := os.MkdirAll(old, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Out: out}
+	if err := o.clear(); err == nil || !strings.Contains(err.Error(), "--overwrite") {
+		t.Errorf("clear of an old drill: %v, want a hint at --overwrite", err)
+	}
+	o.Overwrite = true
+	if err := o.clear(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(old); !os.IsNotExist(err) {
+		t.Errorf("the old run is still there: %v", err)
+	}
+}
+
 func TestUnwritableReportDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

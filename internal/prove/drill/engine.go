@@ -38,6 +38,8 @@ type engine struct {
 	watchers *watchers
 	versions map[string]bool // of etcd, as its members say
 
+	// mu guards what children's output touches: run.Trouble, run.Injected and
+	// the fields below. The rest of run belongs to the engine's goroutine.
 	mu  sync.Mutex
 	run record.Run
 	// recent holds the samples since the baseline began, until the injection.
@@ -204,6 +206,8 @@ func (e *engine) finish() error {
 		errs = append(errs, e.lab.Close(), e.keepLogs(journal))
 	}
 	e.closeFaults()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return errors.Join(append(errs, e.w.Close(e.run))...)
 }
 

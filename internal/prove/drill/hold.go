@@ -52,7 +52,9 @@ func (e *engine) baseline(ctx context.Context) bool {
 // the hold ended early.
 func (e *engine) hold(ctx context.Context) error {
 	table := timetable(e.c.Faults, e.c.Phases.Hold)
+	e.mu.Lock()
 	e.run.Injected = e.clock.now()
+	e.mu.Unlock()
 	e.show.phase("inject", 0)
 	err := e.perform(ctx, table[0])
 	e.splitInjection()

@@ -28,8 +28,10 @@ type Options struct {
 	Variants []string
 	// With and Without choose the runs; both false means both.
 	With, Without bool
-	// Out is the directory of the report, which must not hold one yet.
-	Out string
+	// Out is the directory of the report. One that holds a drill already is
+	// refused, or with Overwrite emptied of it.
+	Out       string
+	Overwrite bool
 	// Peer is the etcd version of the lab, "" for the one built in.
 	Peer string
 	// Preset and Hold replace those of the scenario when set.
@@ -54,6 +56,9 @@ func Run(ctx context.Context, o Options, log *slog.Logger) (*report.Report, erro
 	if err != nil {
 		return nil, fmt.Errorf("find own program: %w", err)
 	}
+	if err := o.clear(); err != nil {
+		return nil, err
+	}
 	for _, c := range cases {
 		for _, agents := range o.sides() {
 			if err := o.runCase(ctx, c, agents, exe, log); err != nil {
@@ -66,6 +71,23 @@ func Run(ctx context.Context, o Options, log *slog.Logger) (*report.Report, erro
 		return nil, err
 	}
 	return r, report.Directory{Path: o.Out}.Write(r)
+}
+
+// clear makes sure that the runs in Out will be those of this drill alone.
+func (o Options) clear() error {
+	for _, name := range []string{runsDir, discardedDir} {
+		old := filepath.Join(o.Out, name)
+		if _, err := os.Stat(old); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if !o.Overwrite {
+			return fmt.Errorf("--out: %s holds a drill already; choose another directory, or give --overwrite", o.Out)
+		}
+		if err := os.RemoveAll(old); err != nil {
+			return fmt.Errorf("remove the old drill: %w", err)
+		}
+	}
+	return nil
 }
 
 // cases resolves the chosen variants with the overrides of the options.

@@ -161,7 +161,7 @@ func TestMistakesGetOneLine(t *testing.T) {
 		{"unknown window", "role: clean", "role: affected, window: soon", `x.yaml: variants[0]: expect[0].window: "soon" is unknown; choose one of election, flap, takeover, never, any`},
 		{"variant twice", "leaders: {main: a}}]", "leaders: {main: a}}, {name: main, leaders: {main: b}}]", `x.yaml: variants[1].name: "main" is given twice; rename one`},
 		{"late origin", "{name: f,", "{name: f, at: 3s,", `x.yaml: variants[0]: faults[0].at: 3s; the first fault is the origin of time, write at: 0s or leave it out`},
-		{"endless flap", "{name: f,", "{name: f, for: 4s, every: 4s,", `x.yaml: variants[0]: faults[0]: every: 4s with for: 4s never heals; choose for: shorter than every:`},
+		{"endless flap", "{name: f,", "{name: f, for: 4s, every: 4s,", `x.yaml: variants[0]: faults[0]: every: 4s with for: 4s never heals; choose a for: that is shorter`},
 		{"nothing broken", "cuts: [{from: a, to: b}]", "cuts: []", `x.yaml: variants[0]: faults[0]: f: breaks nothing; give cuts, kill, pause or stop`},
 		{"short hold", "title: Small", "title: Small\nphases: {hold: 10ms}", `x.yaml: variants[0]: phases.hold: 10ms is out of range; choose 1s to 1h`},
 		{"two documents", "version: 1", "version: 1\n---\nversion: 1", `x.yaml:2: a second document starts here; keep one document per file`},

@@ -156,7 +156,7 @@ func (c *Case) checkStep(f Step) error {
 	case f.For < 0 || f.Every < 0:
 		return fmt.Errorf("for, every: %s, %s; durations are not negative", f.For, f.Every)
 	case f.Every > 0 && (f.For == 0 || f.For >= f.Every):
-		return fmt.Errorf("every: %s with for: %s never heals; choose for: shorter than every:", f.Every, f.For)
+		return fmt.Errorf("every: %s with for: %s never heals; choose a for: that is shorter", f.Every, f.For)
 	case len(f.Cuts)+len(f.Kill)+len(f.Pause)+len(f.Stop) == 0:
 		return fmt.Errorf("%s: breaks nothing; give cuts, kill, pause or stop", f.Name)
 	}
