@@ -116,3 +116,28 @@ func TestWriteReport(t *testing.T) {
 	}
 	golden(t, "status.txt", b.String())
 }
+
+func TestSampleSpec(t *testing.T) {
+	c := command{name: "t"}
+	s, err := c.buildSpec(upFlags{preset: "rtt", spec: "sample.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Name != "t" || s.Sites[0].Zone != "eu-1a" || s.Sites[1].Zone != "b" || s.Links[0].Jitter != 500*time.Microsecond || s.Etcd[0].PeerPort != 2380 || s.Peer != "3.7" {
+		t.Errorf("got %+v", s)
+	}
+	if _, err := c.buildSpec(upFlags{preset: "rtt", spec: "none.yaml"}); err == nil {
+		t.Error("a missing file was accepted")
+	}
+}
+
+func TestBuildSpec(t *testing.T) {
+	c := command{name: "t"}
+	s, err := c.buildSpec(upFlags{preset: "lan", peer: "3.5", clusters: []string{"main", "events"}, disk: true})
+	if err != nil || len(s.Etcd) != 2 || s.Etcd[1].ClientPort != 2389 || s.Peer != "3.5" || !s.Disk {
+		t.Errorf("got %+v, %v", s, err)
+	}
+	if s, err := c.buildSpec(upFlags{preset: "lan", clusters: []string{"none"}}); err != nil || len(s.Etcd) > 0 {
+		t.Errorf("got %+v, %v", s, err)
+	}
+}

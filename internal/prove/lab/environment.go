@@ -23,12 +23,21 @@ func (l *Lab) Environment() map[string]string {
 	if cc, err := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control"); err == nil {
 		env["tcp"] = strings.TrimSpace(string(cc))
 	}
-	for _, c := range l.clusters {
-		for _, m := range c.members {
-			env["etcd"] = filepath.Base(m.argv[0])
-		}
+	if len(l.clusters) > 0 {
+		env["etcd"] = l.etcdVersion()
 	}
 	return env
+}
+
+// etcdVersion is what the members said, or, before they could, the name of
+// their program.
+func (l *Lab) etcdVersion() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.version != "" {
+		return l.version
+	}
+	return filepath.Base(l.clusters[0].members[0].argv[0])
 }
 
 func kernel() string {

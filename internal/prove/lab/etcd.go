@@ -149,14 +149,23 @@ func (m *Member) flags(data string) []string {
 // StartEtcd starts the members of every cluster and returns when each knows a
 // leader.
 func (l *Lab) StartEtcd(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
+	g, startCtx := errgroup.WithContext(ctx)
 	for _, c := range l.clusters {
 		for _, m := range c.members {
-			g.Go(func() error { return m.Start(ctx) })
+			g.Go(func() error { return m.Start(startCtx) })
 		}
 	}
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("start etcd: %w", err)
+	}
+	for _, c := range l.clusters[:min(1, len(l.clusters))] {
+		st, err := c.members[0].Status(ctx)
+		if err != nil {
+			return fmt.Errorf("start etcd: %w", err)
+		}
+		l.mu.Lock()
+		l.version = st.Version
+		l.mu.Unlock()
 	}
 	l.log.Info("etcd is up", "lab", l.spec.Name, "clusters", len(l.clusters))
 	return nil

@@ -43,6 +43,7 @@ type Lab struct {
 	wires      []wire     // by index of links
 	cuts       []Applied
 	generation uint32
+	version    string // of etcd, "" until it has run
 
 	close sync.Once
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -113,5 +114,57 @@ func waitFor(t *testing.T, patience time.Duration, what string, cond func() bool
 		if time.Now().After(end) {
 			t.Fatalf("waited %v: %s", patience, what)
 		}
+	}
+}
+
+// TestEtcdVersions starts every etcd that the kit supports, and an isolated
+// site with a member killed and started again.
+func TestEtcdVersions(t *testing.T) {
+	for _, version := range peers {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			requirePeer(t, version)
+			spec := mustDefault(t, "lan")
+			spec.Peer = version
+			spec.Etcd = append(spec.Etcd, Cluster{Name: "events"})
+			l := startLab(t, spec)
+			ctx := deadline(t, time.Minute)
+			if err := l.StartEtcd(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if v := l.Environment()["etcd"]; !strings.HasPrefix(v, version+".") {
+				t.Errorf("version %s runs, %s asked", v, version)
+			}
+			if err := l.MoveLeader(ctx, "main", "c"); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.MoveLeader(ctx, "events", "a"); err != nil {
+				t.Fatal(err)
+			}
+			m, err := l.Member("main", "c")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Kill(ctx); err != nil || m.Child() != nil {
+				t.Fatalf("kill: %v", err)
+			}
+			if err := m.Start(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Stop(ctx); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// requirePeer skips where the etcd was not built, and fails in CI.
+func requirePeer(t *testing.T, version string) {
+	t.Helper()
+	if _, err := etcdProgram(version); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
 	}
 }

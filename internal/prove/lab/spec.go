@@ -10,10 +10,10 @@ import (
 
 // Spec describes a lab.
 type Spec struct {
-	Name string `json:"name"`
+	Name string `json:"name" yaml:"-"`
 	// Dir is where the lab keeps certificates, logs and its journal; "" makes
 	// a temporary directory that Close removes.
-	Dir   string    `json:"dir,omitempty"`
+	Dir   string    `json:"dir,omitempty" yaml:"-"`
 	Sites []Site    `json:"sites"`
 	Links []Link    `json:"links"`
 	Etcd  []Cluster `json:"etcd,omitempty"`
@@ -25,7 +25,7 @@ type Spec struct {
 	// fsync on a shared machine adds seconds of noise to every measurement.
 	Disk bool `json:"disk,omitempty"`
 	// Preset names the preset that the spec came from, for reports.
-	Preset string `json:"preset,omitempty"`
+	Preset string `json:"preset,omitempty" yaml:"-"`
 }
 
 // Site is a place with a power feed: a router, and nodes on one bridge.
@@ -59,8 +59,8 @@ type Cluster struct {
 	// ClientPort and PeerPort default to 2379 and 2380 for the first cluster
 	// and to ten more for each further one. The port after PeerPort serves
 	// metrics on the loopback.
-	ClientPort int `json:"client_port,omitempty"`
-	PeerPort   int `json:"peer_port,omitempty"`
+	ClientPort int `json:"client_port,omitempty" yaml:"client_port"`
+	PeerPort   int `json:"peer_port,omitempty" yaml:"peer_port"`
 	// Heartbeat and Election are etcd's timers; 0 keeps its defaults, 100 ms
 	// and 1 s.
 	Heartbeat time.Duration `json:"heartbeat,omitempty"`

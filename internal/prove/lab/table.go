@@ -150,6 +150,9 @@ func millis(v float64) string {
 	if v == 0 {
 		return "-"
 	}
+	if v < 1 {
+		return fmt.Sprintf("%.2f ms", v)
+	}
 	return fmt.Sprintf("%.1f ms", v)
 }
 

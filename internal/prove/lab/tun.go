@@ -56,7 +56,7 @@ func tunDevice(s *space.Space, name string) (*os.File, error) {
 	err := s.Do(func() error {
 		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return fmt.Errorf("open /dev/net/tun: %w", err)
+			return fmt.Errorf("open /dev/net/tun: %w: load the kernel module tun, or build links without delay (--preset lan)", err)
 		}
 		req, err := unix.NewIfreq(name)
 		if err == nil {

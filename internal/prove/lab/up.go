@@ -24,7 +24,7 @@ func claim(ctx context.Context, root, name string) (string, error) {
 	dir := filepath.Join(root, name)
 	err := os.Mkdir(dir, 0o700)
 	if err == nil {
-		return dir, nil
+		return dir, reserve(dir, name)
 	}
 	if !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("make %s: %w", dir, err)
@@ -42,7 +42,17 @@ func claim(ctx context.Context, root, name string) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make %s: %w", dir, err)
 	}
-	return dir, nil
+	return dir, reserve(dir, name)
+}
+
+// reserve writes the calling process down as the owner, until the supervisor
+// does so for itself: a lab that is starting must not pass for a crashed one.
+func reserve(dir, name string) error {
+	s, err := newState(name)
+	if err != nil {
+		return err
+	}
+	return s.write(dir)
 }
 
 // detach starts argv as a supervisor in a session of its own and waits for its
