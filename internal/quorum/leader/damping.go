@@ -91,9 +91,12 @@ func (st State) Started(now time.Duration, m Move) State {
 }
 
 // Failed tells the state that m did not happen. The caller has made sure of
-// it: the own member still leads in m.Term, and if MoveLeader was called
-// (attempted), raft's own limit of one election timeout has passed since.
-// Where it cannot be sure, it keeps the record and says nothing.
+// it: after MoveLeader was called (attempted), the own member has committed a
+// write, and says after it that it still leads in m.Term. Its word alone does
+// not do: it may have slept through the election of its successor. A committed
+// write in the same term proves both that no successor leads and that the
+// transfer is over, for a leader takes no proposals during one. Where the
+// caller cannot be sure, it keeps the record and does not call Failed.
 //
 // The target rests for Backoff, doubled with each failure. After an attempt
 // every target rests for Backoff, for each attempt stops writes for a second.

@@ -118,11 +118,12 @@ func (w *World) callMove(i int) {
 		w.giveUp(i, false)
 		return
 	}
-	m.moving, m.movedAt = true, w.now
+	m.movedAt = w.now
 	w.truth.called(w, i, t)
 	w.trace("agent %s: MoveLeader to %s", w.name(i), w.name(t))
 	done := callDeadline
 	if w.works(i, t) && o.synced {
+		m.moving = true
 		delay := w.between(5*time.Millisecond, 200*time.Millisecond)
 		w.after(delay, event{kind: evTransfer, a: int8(i), b: int8(t), gen: uint32(m.term)})
 		done = delay + 100*time.Millisecond
@@ -130,19 +131,20 @@ func (w *World) callMove(i int) {
 	w.after(done, event{kind: evMoved, a: int8(i), gen: a.act})
 }
 
-// returned is the end of the call. Only a member that still leads in the same
-// term, after raft's own limit, proves that nothing happened.
+// returned is the end of the call. That the own member still says it leads
+// proves nothing: it may have slept through its successor's election. A write
+// that it then commits in the same term does, for a leader takes no proposals
+// while it waits for a transferee.
 func (w *World) returned(i int) {
 	a, m := &w.agents[i], &w.members[i]
-	if m.leading && m.term == a.move.Term {
-		if w.now-m.movedAt < electionTimeout {
-			w.after(electionTimeout, event{kind: evMoved, a: int8(i), gen: a.act})
-			return
-		}
-		m.moving = false
-		w.giveUp(i, true)
+	if !m.leading || m.term != a.move.Term {
+		a.acting = false
+		w.poll(i)
 		return
 	}
-	a.acting = false
-	w.poll(i)
+	if m.moving || !w.leads(i) || w.now-m.movedAt < electionTimeout {
+		w.after(electionTimeout, event{kind: evMoved, a: int8(i), gen: a.act})
+		return
+	}
+	w.giveUp(i, true)
 }

@@ -29,7 +29,7 @@ type member struct {
 	// alone says that it leads without a quorum and CheckQuorum will see it.
 	alone   bool
 	joining bool
-	moving  bool          // a leader that holds back proposals for a transferee
+	moving  bool          // a leader that has told a transferee to campaign
 	movedAt time.Duration // when that began
 	timer   uint32
 	sync    uint32
@@ -80,8 +80,17 @@ func (w *World) reach(i int) int {
 
 func (w *World) quorate(i int) bool { return w.reach(i) > w.voters()/2 }
 
-// leads says that i leads and has its quorum: what a linearizable read proves.
-func (w *World) leads(i int) bool { return w.members[i].leading && w.runs(i) && w.quorate(i) }
+// leads says that i leads with a quorum that knows no later term: what a
+// committed write proves.
+func (w *World) leads(i int) bool {
+	n := 0
+	for j := range w.n {
+		if w.members[j].voter && w.works(i, j) && w.members[j].term <= w.members[i].term {
+			n++
+		}
+	}
+	return w.members[i].leading && w.runs(i) && n > w.voters()/2
+}
 
 // leaderNow is the true leader, of the highest term, or -1.
 func (w *World) leaderNow() int {
@@ -364,7 +373,7 @@ func (w *World) transfer(e event, l, t int) {
 		return
 	}
 	m.moving = false
-	if !w.works(l, t) || !w.members[t].voter || !w.members[t].synced {
+	if !w.works(l, t) || w.members[t].term > m.term || !w.members[t].voter || !w.members[t].synced {
 		return
 	}
 	if w.grants(t, true) <= w.voters()/2 {

@@ -200,10 +200,29 @@ func (t *truth) called(w *World, l, c int) {
 		w.breach("%s moves to %s without a cause in the last %s", w.name(l), w.name(c), allowed)
 	case w.now-t.level.last(w.now, l, c) > allowed:
 		w.breach("%s moves to %s, which reached fewer throughout the last %s", w.name(l), w.name(c), allowed)
-	case w.now-t.stable > allowed && !t.better.holds[l][c]:
+	case w.now-t.stable > allowed && w.known(c, l) <= w.known(l, l):
 		w.breach("%s moves to %s, which reaches %d where the leader reaches %d, %s after the last change",
-			w.name(l), w.name(c), w.reach(c), w.reach(l), w.now-t.stable)
+			w.name(l), w.name(c), w.known(c, l), w.known(l, l), w.now-t.stable)
 	}
+}
+
+// known is how many voters i reaches of those that can be known to live: they
+// report, or somebody's probes reach them. One that does neither while raft
+// goes on over old connections is taken for dead, and no rule can tell.
+func (w *World) known(i, l int) int {
+	n := 0
+	for j := range w.n {
+		if !w.members[j].voter || !w.works(i, j) {
+			continue
+		}
+		for k := range w.n {
+			if w.reports(j, l) || k != j && w.sighted(k, j, l) {
+				n++
+				break
+			}
+		}
+	}
+	return n
 }
 
 // moved judges a move that took effect by when it and the ones before began.
