@@ -56,9 +56,12 @@ func (r Row) against(name string, peer *float64) Row {
 type part struct {
 	name string
 	run  func(ctx context.Context, quick bool) ([]Row, error)
+	// named says that the part runs only with --only.
+	named bool
 }
 
-var parts = []part{{"leader", benchLeader}}
+// A part that runs only when it is named would not fit into a coffee break.
+var parts = []part{{"leader", benchLeader, false}, {"soak", benchSoak, true}}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -83,7 +86,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	ran := false
 	for _, p := range parts {
-		if *only != "" && *only != p.name {
+		if p.name != *only && (*only != "" || p.named) {
 			continue
 		}
 		ran = true

@@ -57,7 +57,7 @@ type rest struct {
 	agents []*lab.Child
 }
 
-func newRest(ctx context.Context) (*rest, error) {
+func newRest(ctx context.Context, flags ...string) (*rest, error) {
 	spec, err := lab.Default("rtt")
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func newRest(ctx context.Context) (*rest, error) {
 		return nil, err
 	}
 	for _, site := range []string{"a", "b", "c"} {
-		if err := r.start(ctx, site); err != nil {
+		if err := r.start(ctx, site, flags...); err != nil {
 			r.close()
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func (r *rest) close() {
 	_ = os.RemoveAll(r.dir)
 }
 
-func (r *rest) start(ctx context.Context, site string) error {
+func (r *rest) start(ctx context.Context, site string, flags ...string) error {
 	m, err := r.lab.Member("main", site)
 	if err != nil {
 		return err
@@ -103,11 +103,11 @@ func (r *rest) start(ctx context.Context, site string) error {
 		return err
 	}
 	pki := m.PKI()
-	child, err := m.Node().Spawn(ctx, lab.Process{Name: "agent-" + site, Argv: []string{
+	child, err := m.Node().Spawn(ctx, lab.Process{Name: "agent-" + site, Argv: append([]string{
 		binary, "leader", "run", "--endpoint", m.ClientURL(), "--ca", pki.CA, "--cert", pki.ClientCert, "--key", pki.ClientKey,
 		"--peer-ca", pki.CA, "--peer-cert", pki.PeerCert, "--peer-key", pki.PeerKey, "--zone", site,
 		"--mesh-listen", m.Node().IP().String() + ":2384",
-	}})
+	}, flags...)})
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,7 @@ func bindFlags(cmd *cobra.Command, s *Settings, path *string) {
 	f.StringVar(&s.Mesh.Listen, "mesh-listen", s.Mesh.Listen, "where the other agents ask this one (mTLS); empty for none")
 	f.IntVar(&s.Mesh.Port, "mesh-port", s.Mesh.Port, "port of the other agents")
 	f.StringVar(&s.Telemetry.Listen, "telemetry", s.Telemetry.Listen, "where /metrics, /healthz, /readyz and /status are served")
+	f.IntVar(&s.Pace, "pace", s.Pace, "how many times faster than normal to work at rest; for soak tests")
 	s.Log.AddFlags(f)
 }
 
