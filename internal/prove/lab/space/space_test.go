@@ -74,6 +74,10 @@ func TestSpawnAndScan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Children must not inherit what the process has given itself.
+	if err := Prefer(5); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command("sleep", "60")
 	if err := p.Start(cmd); err != nil {
 		t.Fatal(err)
@@ -81,6 +85,12 @@ func TestSpawnAndScan(t *testing.T) {
 	pid := cmd.Process.Pid
 	if pgid, err := syscall.Getpgid(pid); err != nil || pgid != pid {
 		t.Errorf("process group %d of process %d: %v", pgid, pid, err)
+	}
+	if nice, err := syscall.Getpriority(syscall.PRIO_PROCESS, pid); err != nil || 20-nice != native() {
+		t.Errorf("nice value of the child is %d, want %d: %v", 20-nice, native(), err)
+	}
+	if nice, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0); err != nil || 20-nice != native()-5 {
+		t.Errorf("nice value of the process is %d, want %d: %v", 20-nice, native()-5, err)
 	}
 	if found, err := Processes([]ID{s.ID()}); err != nil || !slices.Equal(found, []int{pid}) {
 		t.Errorf("found %v, want %d: %v", found, pid, err)

@@ -25,10 +25,6 @@ func NewSpawner(s *Space) (*Spawner, error) {
 	ready := make(chan error, 1)
 	go func() {
 		err := s.Do(func() error {
-			// 0 is the calling thread; children inherit its value.
-			if err := unix.Setpriority(unix.PRIO_PROCESS, 0, native()); err != nil {
-				return fmt.Errorf("set priority: %w", err)
-			}
 			ready <- nil
 			for job := range p.jobs {
 				job()
@@ -54,7 +50,15 @@ func (p *Spawner) Start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	done := make(chan error, 1)
-	p.jobs <- func() { done <- cmd.Start() }
+	p.jobs <- func() {
+		// 0 is the calling thread, whose value the child inherits. Prefer may
+		// have changed it since the last start.
+		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, native()); err != nil {
+			done <- fmt.Errorf("set priority: %w", err)
+			return
+		}
+		done <- cmd.Start()
+	}
 	return <-done
 }
 
