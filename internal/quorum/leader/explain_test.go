@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "rewrite testdata/explain.txt")
+var update = flag.Bool("update", false, "rewrite what stands in testdata")
 
 // TestExplain holds what a person reads in a file, one case after the other.
 func TestExplain(t *testing.T) {
