@@ -230,13 +230,3 @@ func (m *mover) awaitQuiet(ctx context.Context) {
 		}
 	}
 }
-
-// standsAfter reports, once raft must have given up on a failed transfer,
-// whether the own member certainly still leads in the term of the move.
-func (m *mover) standsAfter(ctx context.Context, move Move, attempted bool) bool {
-	if attempted && !pause(ctx, settleAfterFail) {
-		return false
-	}
-	_, err := m.stillLeads(ctx, move)
-	return err == nil
-}

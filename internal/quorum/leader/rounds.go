@@ -153,21 +153,29 @@ func (a *Agent) carryOut(ctx context.Context, move Move) {
 	a.takeBack(ctx, m, move, r)
 }
 
-// takeBack undoes the record of a move that certainly did not happen. Where
-// that is uncertain the record stays: waiting too long is the safe side.
+// takeBack undoes the record of a move that certainly did not happen. The undo
+// is itself the proof: a leader takes no proposals during a transfer, and only
+// a true leader commits one. Where any of it fails the record stays, for
+// waiting too long is the safe side.
 func (a *Agent) takeBack(ctx context.Context, m *mover, move Move, r moveResult) {
-	if !m.standsAfter(ctx, move, r.attempted) {
+	if r.attempted && !pause(ctx, settleAfterFail) {
+		return
+	}
+	if r.recorded {
+		one, cancel := context.WithTimeout(ctx, recordTimeout)
+		err := m.record.write(one, m.store, m.ownURL, move.Undo)
+		cancel()
+		if err != nil {
+			a.log.Warn("the record of the failed move stays, and damps the next", keyError, err.Error())
+			return
+		}
+	}
+	if _, err := m.stillLeads(ctx, move); err != nil {
 		return
 	}
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.state = a.state.Failed(a.cfg, a.clock(), move, r.attempted)
-	a.mu.Unlock()
-	if !r.recorded {
-		return
-	}
-	if err := m.remember(ctx, move.Target, move.Undo); err != nil {
-		a.log.Warn("the record of the failed move stays", keyError, err.Error())
-	}
 }
 
 func (a *Agent) name(snap Snapshot, id MemberID) string {
