@@ -153,7 +153,7 @@ judge it again.`,
 	fl.StringVar(&f.Peer, "peer", "", "etcd version of the lab: 3.5, 3.6 or 3.7 (default: the one built in)")
 	fl.BoolVar(&f.json, "json", false, "print the report as JSON")
 	fl.IntVar(&f.repeat, "repeat", 1, "run the drill this many times; the worst one is reported, with the median")
-	fl.IntVar(&f.Tries, "tries", 2, "make a run that proves nothing (machine too busy, cluster not steady) up to this many times")
+	fl.IntVar(&f.Tries, "tries", 3, "make a run that proves nothing (machine too busy, cluster not steady) up to this many times")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "log what the lab does")
 	return cmd
 }

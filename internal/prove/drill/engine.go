@@ -38,8 +38,9 @@ type engine struct {
 	watchers *watchers
 	versions map[string]bool // of etcd, as its members say
 
-	// mu guards what children's output touches: run.Trouble, run.Injected and
-	// the fields below. The rest of run belongs to the engine's goroutine.
+	// mu guards what children's output touches: running, run.Trouble,
+	// run.Injected and the fields below. The rest of run belongs to the
+	// engine's goroutine.
 	mu  sync.Mutex
 	run record.Run
 	// recent holds the samples since the baseline began, until the injection.

@@ -84,20 +84,30 @@ func (j *run) absent() []string {
 func (j *run) starved() []string {
 	var out []string
 	for _, name := range j.rec.Run.Controls {
-		failed := 0
-		for _, s := range j.paths[name] {
-			if !s.OK && !s.Sent.Before(j.watchFrom()) {
-				failed++
-			}
-		}
-		if failed > 0 {
-			out = append(out, fmt.Sprintf("%s: %s to the prober's own loopback failed; the machine was too busy", name, count(failed, "sample")))
-		}
+		out = append(out, j.badControl(name)...)
 	}
 	if worst, path := j.worstLag(); worst > MaxLag {
 		out = append(out, fmt.Sprintf("%s: the prober sent %s late, more than %s; the machine was too busy", path, secs(millis(worst)), secs(millis(MaxLag))))
 	}
 	return append(out, j.silent()...)
+}
+
+// badControl judges one path to a prober's own loopback.
+func (j *run) badControl(name string) []string {
+	failed, worst := 0, time.Duration(0)
+	for _, s := range j.from(j.paths[name], j.watchFrom()) {
+		if !s.OK {
+			failed++
+		}
+		worst = max(worst, s.Done.Sub(s.Sent))
+	}
+	switch {
+	case failed > 0:
+		return []string{fmt.Sprintf("%s: %s to the prober's own loopback failed; the machine was too busy", name, count(failed, "sample"))}
+	case worst > MaxEcho:
+		return []string{fmt.Sprintf("%s: an echo over the prober's own loopback took %s, more than %s; the machine was too busy", name, secs(millis(worst)), secs(millis(MaxEcho)))}
+	}
+	return nil
 }
 
 // watchFrom is when the judged time begins: the baseline.

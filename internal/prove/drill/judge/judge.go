@@ -19,6 +19,11 @@ const (
 	// MaxLag is how late a prober may send before its samples say more about
 	// the prober than about the cluster. Windows are whole seconds.
 	MaxLag = 500 * time.Millisecond
+	// MaxEcho is how long an echo over the prober's own loopback may take. It
+	// wakes two goroutines; a read through etcd wakes four times as many
+	// (client, server, raft loop, a peer and back). A machine that takes longer
+	// makes healthy requests slow, and the run says nothing about the cluster.
+	MaxEcho = Slow / 4
 	// stableFor is how many good answers in a row make a recovery.
 	stableFor = 5
 )

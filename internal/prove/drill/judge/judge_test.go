@@ -69,6 +69,8 @@ func TestRun(t *testing.T) {
 			}},
 		{name: "control path fails", world: split(3.2).broken(timeout, 5, 5.5, "b/control"), moves: []float64{3.2}, verdict: report.Inconclusive,
 			reason: "b/control: 3 samples to the prober's own loopback failed"},
+		{name: "control path is slow", world: split(3.2).broken(answer{after: 300 * time.Millisecond}, 5, 5.2, "c/control"), moves: []float64{3.2}, verdict: report.Inconclusive,
+			reason: "c/control: an echo over the prober's own loopback took 300 ms, more than 250 ms"},
 		{name: "prober lags", world: split(3.2), moves: []float64{3.2}, verdict: report.Inconclusive, reason: "the prober sent 700 ms late",
 			spoil: func(r *record.Record) { r.Samples[40].Scheduled = r.Samples[40].Sent.Add(-700 * time.Millisecond) }},
 		{name: "prober dies", world: split(3.2), moves: []float64{3.2}, verdict: report.Inconclusive, reason: "b/main/put/new: no sample for 14.2 s; its prober was starved or dead",
