@@ -66,7 +66,18 @@ func (b *buffer) String() string {
 // sites of the default lab.
 var sites = []string{"a", "b", "c"}
 
+// start makes three sites with etcd running.
 func start(t *testing.T, peer string) *cluster {
+	t.Helper()
+	c := bare(t, peer)
+	if err := c.lab.StartEtcd(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// bare makes three sites without etcd.
+func bare(t *testing.T, peer string) *cluster {
 	t.Helper()
 	if err := lab.Preflight(); err != nil {
 		if os.Getenv("CI") == "true" {
@@ -88,9 +99,6 @@ func start(t *testing.T, peer string) *cluster {
 			t.Errorf("close lab: %v", err)
 		}
 	})
-	if err := l.StartEtcd(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	c := &cluster{t: t, lab: l, agents: map[string]*agent{}}
 	t.Cleanup(c.showLogs)
 	return c
@@ -151,15 +159,7 @@ log: {format: json, level: debug}
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	log := &buffer{}
-	child, err := m.Node().Spawn(c.t.Context(), lab.Process{
-		Name: "agent-" + site, Argv: append([]string{self, "leader", "run", "--config", path}, flags...),
-		Env: append(os.Environ(), asAgent+"=1"), Stdout: log, Stderr: log,
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.agents[site] = &agent{child, log}
+	c.agents[site] = c.spawn(m, "agent-"+site, append([]string{self, "leader", "run", "--config", path}, flags...))
 }
 
 func (c *cluster) runAll(flags ...string) {
