@@ -164,6 +164,9 @@ func TestMistakesGetOneLine(t *testing.T) {
 		{"endless flap", "{name: f,", "{name: f, for: 4s, every: 4s,", `x.yaml: variants[0]: faults[0]: every: 4s with for: 4s never heals; choose a for: that is shorter`},
 		{"nothing broken", "cuts: [{from: a, to: b}]", "cuts: []", `x.yaml: variants[0]: faults[0]: f: breaks nothing; give cuts, kill, pause or stop`},
 		{"short hold", "title: Small", "title: Small\nphases: {hold: 10ms}", `x.yaml: variants[0]: phases.hold: 10ms is out of range; choose 1s to 1h`},
+		{"hold shorter than its window", "role: clean", "role: affected, window: takeover}]\nphases: {hold: 6s}\ncompare: {tolerance: 1s}\npaths: [{sites: [a]", `x.yaml: variants[0]: phases.hold: 6s is shorter than 6.786s, which is a second more than the window takeover of expect[0]`},
+		{"no product", "role: clean}]", "role: clean}]\npaths: [{sites: [a], kinds: [put], modes: [new]}, {sites: [a], kinds: [get], modes: [reused]}]", `x.yaml: variants[0]: paths: two sets meet at client a asking main in site a; merge them into one with all kinds and modes`},
+		{"two intervals", "role: clean}]", "role: clean}]\npaths: [{sites: [a], kinds: [put]}, {sites: [a], kinds: [get], interval: 1s}]", `x.yaml: variants[0]: paths: client a asks main in site a at two intervals or timeouts; give them one`},
 		{"two documents", "version: 1", "version: 1\n---\nversion: 1", `x.yaml:2: a second document starts here; keep one document per file`},
 	} {
 		text := strings.Replace(small, tc.old, tc.new, 1)

@@ -223,6 +223,33 @@ func (c *Case) checkPaths() error {
 			return fmt.Errorf("%s: interval %s timeout %s; choose interval ≥ 10ms and interval ≤ timeout ≤ 1m", at, p.Interval, p.Timeout)
 		}
 	}
+	return c.checkProducts()
+}
+
+// checkProducts refuses path sets that meet at one client and target without
+// forming a product of kinds and modes: a prober would fill the product up.
+func (c *Case) checkProducts() error {
+	groups := map[[3]string][]Path{}
+	for _, p := range c.Paths {
+		key := [3]string{p.Site, p.Cluster, p.Target}
+		groups[key] = append(groups[key], p)
+	}
+	for key, paths := range groups {
+		kinds, modes, watches := map[string]bool{}, map[string]bool{}, 0
+		for _, p := range paths {
+			if p.Interval != paths[0].Interval || p.Timeout != paths[0].Timeout {
+				return fmt.Errorf("paths: client %s asks %s in site %s at two intervals or timeouts; give them one", key[0], key[1], key[2])
+			}
+			if p.Kind == "watch" {
+				watches++
+				continue
+			}
+			kinds[p.Kind], modes[p.Mode] = true, true
+		}
+		if len(paths)-watches != len(kinds)*len(modes) {
+			return fmt.Errorf("paths: two sets meet at client %s asking %s in site %s; merge them into one with all kinds and modes", key[0], key[1], key[2])
+		}
+	}
 	return nil
 }
 
@@ -230,6 +257,27 @@ func (c *Case) checkExpect() error {
 	for i, e := range c.Expect {
 		if err := c.checkExpectation(e); err != nil {
 			return fmt.Errorf("expect[%d].%w", i, err)
+		}
+		if err := c.checkHold(e); err != nil {
+			return fmt.Errorf("phases.hold: %s %w of expect[%d]", c.Phases.Hold, err, i)
+		}
+	}
+	return nil
+}
+
+// checkHold refuses a hold that ends before the path may be whole: nothing
+// could pass.
+func (c *Case) checkHold(e Expectation) error {
+	if e.Role != RoleAffected || !slices.Contains(Windows(), e.Window) {
+		return nil
+	}
+	for _, k := range c.ClusterNames() {
+		w, err := c.TimersOf(k).Window(e.Window)
+		if err != nil {
+			return err
+		}
+		if least := w.Max + time.Second; has(e.Clusters, k) && c.Phases.Hold < least {
+			return fmt.Errorf("is shorter than %s, which is a second more than the window %s", least, e.Window)
 		}
 	}
 	return nil
