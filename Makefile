@@ -16,9 +16,9 @@ export GOFLAGS := $(GOFLAGS) $(shell git rev-parse HEAD >/dev/null 2>&1 || echo 
 
 # make bench ONLY=leader runs one part; OUT is where make demo writes.
 ONLY ?=
-OUT ?= demo
+OUT ?= demo/$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: build demo test lint bench nightly clean docs setup peers
+.PHONY: build demo test lint bench soak nightly clean docs setup peers
 
 # Static binaries: they are copied into containers and onto nodes as they are.
 build:
@@ -26,7 +26,7 @@ build:
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/holdfast ./cmd/holdfastd
 
 demo: setup build
-	bin/holdfast drill run partial-split --out $(OUT)
+	bin/holdfast drill run partial-split --variant main --out $(OUT)
 
 test: setup build peers
 	scripts/test
@@ -38,6 +38,10 @@ lint:
 bench: setup build peers
 	go run ./test/bench --only "$(ONLY)" --out bench.json
 
+# An hour at ten times the rate, for leaks.
+soak: setup build peers
+	go run ./test/bench --only soak --out bench.json
+
 # What is too slow for every commit: long fuzzing, the million schedules, and
 # every suite once more without the test cache.
 nightly: setup build peers
@@ -48,7 +52,7 @@ docs:
 	go generate ./...
 
 clean:
-	rm -rf bin $(OUT) bench.json
+	rm -rf bin demo bench.json
 
 setup:
 	@scripts/setup

@@ -77,12 +77,16 @@ func run(ctx context.Context, args []string) error {
 	only := flags.String("only", "", "run one part")
 	out := flags.String("out", "bench.json", "file to write")
 	quick := flags.Bool("quick", false, "fewer repetitions, to try the bench itself")
+	doc := flags.String("doc", "", "write what stands in --out as a page to this file, and measure nothing")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	rows, err := read(*out)
 	if err != nil {
 		return err
+	}
+	if *doc != "" {
+		return os.WriteFile(*doc, []byte(page(rows)), 0o644)
 	}
 	ran := false
 	for _, p := range parts {
