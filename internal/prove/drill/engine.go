@@ -71,7 +71,7 @@ func (e *engine) do(ctx context.Context) error {
 
 func (e *engine) phases(ctx context.Context) error {
 	if err := e.phase(ctx, "plan", 0, e.build); err != nil {
-		return err
+		return e.unbuilt(ctx, err)
 	}
 	if steady := e.baseline(ctx); !steady {
 		return ctx.Err()
@@ -84,6 +84,17 @@ func (e *engine) phases(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return e.phase(ctx, "settle", e.c.Phases.Settle, e.settle)
+}
+
+// unbuilt tells what the machine cannot do, which ends the drill, from what
+// did not come up in time, which makes one run inconclusive: the runs before
+// it are worth a report.
+func (e *engine) unbuilt(ctx context.Context, err error) error {
+	if e.lab == nil || ctx.Err() != nil {
+		return err
+	}
+	e.trouble("%v", err)
+	return nil
 }
 
 // phase records and shows one phase.
