@@ -158,17 +158,22 @@ func (l *Lab) StartEtcd(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
-	for _, c := range l.clusters[:min(1, len(l.clusters))] {
-		st, err := c.members[0].Status(ctx)
-		if err != nil {
-			return fmt.Errorf("start etcd: %w", err)
-		}
-		l.mu.Lock()
-		l.version = st.Version
-		l.mu.Unlock()
-	}
+	l.noteVersion(ctx)
 	l.log.Info("etcd is up", "lab", l.spec.Name, "clusters", len(l.clusters))
 	return nil
+}
+
+// noteVersion asks for the version that reports name. A member too busy to say
+// is no reason to fail.
+func (l *Lab) noteVersion(ctx context.Context) {
+	for _, c := range l.clusters {
+		if st, err := c.members[0].Status(ctx); err == nil {
+			l.mu.Lock()
+			l.version = st.Version
+			l.mu.Unlock()
+			return
+		}
+	}
 }
 
 // Clusters lists the names of the etcd clusters.

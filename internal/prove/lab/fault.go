@@ -14,25 +14,42 @@ import (
 // declared one after a change.
 var ErrNotInForce = errors.New("fault is not in force")
 
-// verifyRounds is how often a matrix is measured before a difference counts;
-// each round is twice as patient as the one before.
-const verifyRounds = 3
+const (
+	// verifyRounds is how often a matrix is measured before a path that should
+	// be open counts as blocked; each round is twice as patient as the one
+	// before, up to maxPatience, because a busy machine answers late.
+	verifyRounds = 5
+	maxPatience  = 2 * time.Second
+	// leakRounds is how often a path that should be blocked may be open:
+	// packets that were under way at the change explain it once.
+	leakRounds = 2
+)
 
 // verify measures until the matrix is the declared one.
 func (l *Lab) verify(ctx context.Context) error {
-	patience := l.patience()
-	var wrong []Mismatch
-	for range verifyRounds {
-		got, err := l.measure(ctx, patience)
-		if err != nil {
-			return err
-		}
-		if wrong = got.Differs(l.Expected()); len(wrong) == 0 {
-			return nil
-		}
-		patience *= 2
+	_, wrong, err := l.settle(ctx)
+	if err != nil || len(wrong) == 0 {
+		return err
 	}
 	return fmt.Errorf("%w: %s%s", ErrNotInForce, wrong[0], more(len(wrong)-1))
+}
+
+// settle measures until the matrix is the declared one or cannot be expected
+// to become it, and returns the last one with its differences.
+func (l *Lab) settle(ctx context.Context) (Matrix, []Mismatch, error) {
+	patience := l.patience()
+	for round := 1; ; round++ {
+		m, err := l.measure(ctx, patience)
+		if err != nil {
+			return Matrix{}, nil, err
+		}
+		wrong := m.Differs(l.Expected())
+		leak := slices.ContainsFunc(wrong, func(m Mismatch) bool { return m.Have })
+		if len(wrong) == 0 || round == verifyRounds || leak && round >= leakRounds {
+			return m, wrong, nil
+		}
+		patience = max(patience, min(2*patience, maxPatience))
+	}
 }
 
 func more(n int) string {

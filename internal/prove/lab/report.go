@@ -83,14 +83,13 @@ func (l *Lab) Report(ctx context.Context) (Report, error) {
 	}
 	// A change that is being verified would show as a mismatch.
 	l.change.Lock()
-	m, err := l.Matrix(ctx)
-	want := l.Expected()
+	m, wrong, err := l.settle(ctx)
 	l.change.Unlock()
 	if err != nil {
 		return r, err
 	}
 	r.Matrix = m.Cells
-	for _, d := range m.Differs(want) {
+	for _, d := range wrong {
 		r.Mismatches = append(r.Mismatches, d.String())
 	}
 	for _, c := range l.Cuts() {
