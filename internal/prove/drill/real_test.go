@@ -79,17 +79,27 @@ func TestRealDrill(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "out")
-	o := Options{Scenario: s, Without: true, Out: out, Tries: 3, Progress: io.Discard}
+	o := Options{Scenario: s, Without: true, Out: out, Tries: 2, Progress: io.Discard}
 	r, err := Run(t.Context(), o, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Verdict != report.Pass || r.Without == nil || r.Without.Recovered {
-		t.Errorf("verdict %s, reasons %q; want a pass in which b never recovers", r.Verdict, r.Reasons)
+	if r.Without == nil || r.Without.Recovered {
+		t.Fatalf("verdict %s, reasons %q; want a run in which b never recovers", r.Verdict, r.Reasons)
+	}
+	// What is tested is the engine. That a busy machine proves nothing is its
+	// right answer, and no other reason is.
+	busy := !slices.ContainsFunc(r.Reasons, func(reason string) bool {
+		return !strings.Contains(reason, "too busy") && !strings.Contains(reason, "starved")
+	})
+	if r.Verdict != report.Pass && !busy {
+		t.Errorf("verdict %s, reasons %q; want a pass", r.Verdict, r.Reasons)
 	}
 	for _, p := range r.Paths {
-		split := p.Name == "b/main/put/new"
-		if !split && p.Failed > 0 && !strings.HasSuffix(p.Name, "put/new") || split && p.Failed < 10 {
+		if p.Name == "b/main/put/new" && p.Failed < 10 {
+			t.Errorf("path %s: only %d of %d samples failed", p.Name, p.Failed, p.Samples)
+		}
+		if strings.HasPrefix(p.Name, "a/main/serializable") && r.Verdict == report.Pass && p.Failed > 0 {
 			t.Errorf("path %s: %d of %d samples failed", p.Name, p.Failed, p.Samples)
 		}
 	}
