@@ -95,7 +95,7 @@ func planCommand() *cobra.Command {
 // caseFlags are those that choose and change what is drilled.
 func (o *Options) caseFlags(cmd *cobra.Command, variant *string) {
 	f := cmd.Flags()
-	f.StringVar(variant, "variant", "all", "starting position: main, all, or a name that `drill list` shows")
+	f.StringVar(variant, "variant", "all", "starting position: main, all, or a name that drill list shows")
 	f.StringVar(&o.Preset, "preset", "", "network of the lab: lan, rtt or one-way (default: the scenario's)")
 	f.DurationVar(&o.Hold, "hold", 0, "how long the fault stays in force, such as 30s (default: the scenario's)")
 }

@@ -102,7 +102,7 @@ func variant(g group) report.Variant {
 		v.With = &r
 		take(&v, r, "")
 	}
-	if g.c.Compare != nil && v.With != nil && v.Without != nil {
+	if g.c.Compare != nil && told(v.With) && told(v.Without) {
 		for _, reason := range compare(v.With, v.Without, g.c.Compare.Tolerance) {
 			v.Verdict = worse(v.Verdict, report.Fail)
 			v.Reasons = append(v.Reasons, reason)
@@ -110,6 +110,10 @@ func variant(g group) report.Variant {
 	}
 	return v
 }
+
+// told says that a run can be compared: one that is inconclusive proves nothing,
+// also not that the other was worse.
+func told(r *report.Run) bool { return r != nil && r.Verdict != report.Inconclusive }
 
 func take(v *report.Variant, r report.Run, prefix string) {
 	v.Verdict = worse(v.Verdict, r.Verdict)

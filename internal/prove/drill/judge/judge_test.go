@@ -196,6 +196,17 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// A starved run with the agents looks worse than any without; it says nothing.
+func TestCompareLeavesOutWhatProvesNothing(t *testing.T) {
+	c := load(t, "site-loss", "main")
+	siteB := world(always).broken(refused, 0, 15, "b/main")
+	starved := siteB.broken(refused, 5, 9, "a/")
+	got := Assemble([]*record.Record{film(c, true, starved), film(load(t, "site-loss", "main"), false, siteB)})
+	if got.With.Verdict != report.Inconclusive || got.Verdict != report.Inconclusive {
+		t.Errorf("verdict %s with a run that is %s: %q", got.Verdict, got.With.Verdict, got.Reasons)
+	}
+}
+
 func TestAssembleKeepsVariantsApart(t *testing.T) {
 	c := load(t, "partial-split", "leader-c")
 	with := film(load(t, "partial-split", "main"), true, split(3.2))
