@@ -20,14 +20,16 @@ import (
 
 // Lab is a running lab. Its methods may be called from several goroutines.
 type Lab struct {
-	spec    Spec
-	plan    plan
-	log     *slog.Logger
-	dir     string
-	ownDir  bool   // Close removes dir
-	data    string // etcd's data, removed by Close
-	journal *journal
-	netem   bool
+	spec   Spec
+	plan   plan
+	log    *slog.Logger
+	dir    string
+	ownDir bool   // Close removes dir
+	data   string // etcd's data, removed by Close
+	// dataLock is held for as long as data is ours; see makeData.
+	dataLock *os.File
+	journal  *journal
+	netem    bool
 
 	routers  map[string]*router
 	nodes    []*Node
@@ -119,27 +121,11 @@ func (l *Lab) makeDirs() error {
 	if err := os.MkdirAll(l.dir, 0o755); err != nil {
 		return fmt.Errorf("make run directory: %w", err)
 	}
-	if l.data, err = makeData(l.dir, l.spec); err != nil {
+	if l.data, l.dataLock, err = makeData(l.dir, l.spec); err != nil {
 		return err
 	}
 	l.journal, err = openJournal(l.dir)
 	return err
-}
-
-// makeData chooses memory for etcd's files where there is one.
-func makeData(dir string, spec Spec) (string, error) {
-	const memory = "/dev/shm"
-	var st unix.Statfs_t
-	if !spec.Disk && unix.Statfs(memory, &st) == nil && st.Type == unix.TMPFS_MAGIC {
-		if d, err := os.MkdirTemp(memory, "holdfast-lab-"+spec.Name+"-"); err == nil {
-			return d, nil
-		}
-	}
-	d := filepath.Join(dir, "data")
-	if err := os.MkdirAll(d, 0o700); err != nil {
-		return "", fmt.Errorf("make data directory: %w", err)
-	}
-	return d, nil
 }
 
 func (l *Lab) buildNetwork() error {
@@ -216,6 +202,9 @@ func (l *Lab) shut() error {
 	}
 	if l.data != "" {
 		errs = append(errs, os.RemoveAll(l.data))
+		if l.dataLock != nil {
+			_ = l.dataLock.Close()
+		}
 	}
 	if l.ownDir && l.dir != "" {
 		errs = append(errs, os.RemoveAll(l.dir))
