@@ -39,6 +39,11 @@ func TestCuts(t *testing.T) {
 			back: open(KindFlow, KindKept, KindNew, KindUDP, KindUDP6)},
 		{cut: Cut{From: "a", To: "b", Ports: []uint16{2380, 8080}}, forth: open(KindFlow, KindKept, KindNew, KindUDP, KindUDP6, KindVXLAN),
 			back: open(KindFlow, KindKept, KindNew, KindUDP, KindUDP6, KindVXLAN)},
+		// One port alone, and one way: Cut itself checks that the answers, whose
+		// source is the port, are taken too.
+		{cut: Cut{From: "a", To: "b", Ports: []uint16{2380}, OneWay: true, Action: ActionReset},
+			forth: open(KindFlow, KindKept, KindNew, KindUDP, KindUDP6, KindVXLAN),
+			back:  open(KindFlow, KindKept, KindNew, KindUDP, KindUDP6, KindVXLAN)},
 		{cut: Cut{From: "b"}, forth: open(), back: open()},
 		{cut: Cut{From: "a1"}, forth: open(), back: open()},
 		{cut: Cut{From: "a1", To: "a2"}, from: "a1", to: "a2", forth: open(), back: open()},
