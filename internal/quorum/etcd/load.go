@@ -39,7 +39,7 @@ func NewMetrics(base string, tlsFiles creds.Files) (*Metrics, error) {
 	}
 	t := &http.Transport{TLSClientConfig: tc, MaxIdleConnsPerHost: 1,
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
-	return &Metrics{url: strings.TrimSuffix(base, "/") + "/metrics", client: &http.Client{Transport: t}}, nil
+	return &Metrics{url: strings.TrimSuffix(base, "/") + "/metrics", client: &http.Client{Transport: t, CheckRedirect: NoRedirect}}, nil
 }
 
 // Close drops the kept connection.

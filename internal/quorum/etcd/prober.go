@@ -58,17 +58,23 @@ func (p *Prober) client(tc *tls.Config, fresh bool) *http.Client {
 		tc = tc.Clone()
 	}
 	t := &http.Transport{
-		DialContext:         (&net.Dialer{KeepAlive: -1}).DialContext,
-		TLSClientConfig:     tc,
-		DisableKeepAlives:   fresh,
-		MaxIdleConnsPerHost: 1,
+		DialContext:            (&net.Dialer{KeepAlive: -1}).DialContext,
+		TLSClientConfig:        tc,
+		DisableKeepAlives:      fresh,
+		MaxResponseHeaderBytes: 8 << 10,
+		MaxIdleConnsPerHost:    1,
 		// HTTP/1.1 only: after a timeout the connection is closed, so one
 		// lost probe can never poison the next over a shared h2 connection.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
 	p.transports = append(p.transports, t)
-	return &http.Client{Transport: t}
+	return &http.Client{Transport: t, CheckRedirect: NoRedirect}
 }
+
+// NoRedirect makes a client take a redirection for the answer. Neither etcd nor
+// an agent redirects, and whatever stands at their address must not send the
+// caller, with its certificate, somewhere else and be taken for well.
+func NoRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Close drops the kept connection.
 func (p *Prober) Close() {

@@ -1,9 +1,12 @@
 package leader
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -209,10 +212,17 @@ func (a *Agent) rows() []Row {
 	return all
 }
 
-// hear takes a row that arrived by any route.
+// hear takes a row that arrived by any route. Only members of the cluster have
+// one: nobody can fill the memory with rows of members that do not exist.
 func (a *Agent) hear(row Row) {
-	self := a.obs.current()
+	self, known := a.obs.knows(row.Member)
 	if row.Member == self.Member || (self.Cluster != 0 && row.Cluster != self.Cluster) {
+		return
+	}
+	if !known {
+		// Its record counts, for a member just added may be its only bearer;
+		// the row itself comes again within publishEvery.
+		a.registry.heardPenalty(row.Penalty)
 		return
 	}
 	if a.registry.hear(row, a.clock()) {
@@ -232,11 +242,23 @@ func (a *Agent) followRows(ctx context.Context) {
 // serveAgents offers rows to the other agents. A port that is taken is a
 // condition that can pass.
 func (a *Agent) serveAgents(ctx context.Context) {
-	h := meshHandler(a.rows, func(p Penalty) { a.registry.heardPenalty(p); a.loops.decide.Nudge() })
+	h := meshHandler(a.rows, a.keepRecord)
 	err := serveMesh(ctx, a.settings.Mesh.Listen, a.settings.peerTLS(), h, func() { a.cond.set(condMesh, nil, "") })
 	if ctx.Err() == nil {
 		a.cond.set(condMesh, err, "other agents cannot ask this one")
 	}
+}
+
+// keepRecord takes the record of a move to the own member, where etcd takes
+// none. Another's is refused: the agent that listens here may be that of
+// another cluster on the same machine.
+func (a *Agent) keepRecord(p Penalty) bool {
+	if self := a.obs.current().Member; self == 0 || p.To != self {
+		return false
+	}
+	a.registry.heardPenalty(p)
+	a.loops.decide.Nudge()
+	return true
 }
 
 // askAgents asks the other agents for what they know: all at once, for one
@@ -337,25 +359,29 @@ func (a *Agent) checkSecond(ctx context.Context) {
 
 func (a *Agent) trySecond(ctx context.Context, self MemberID, peers []etcd.Peer) error {
 	agents := a.obs.agents()
-	var last error
+	last := errors.New("no other member has a client URL, and no other agent is known")
 	for _, p := range peers {
 		if MemberID(p.ID) == self {
 			continue
 		}
 		for _, url := range p.ClientURLs {
 			m, err := a.store.member(url)
-			if err == nil {
-				_, err = m.Status(ctx)
+			if err != nil {
+				last = err
+				continue
 			}
-			if err == nil {
+			s, err := m.Status(ctx)
+			if err == nil && s.Member == p.ID {
 				return nil
 			}
-			last = err
+			last = cmp.Or(err, fmt.Errorf("%s is that of member %x, not %x", url, s.Member, p.ID))
 		}
 		if agent, ok := agents[MemberID(p.ID)]; ok {
-			if _, err := agent.rows(ctx); err == nil {
+			rows, err := agent.rows(ctx)
+			if err == nil && slices.ContainsFunc(rows, func(r Row) bool { return uint64(r.Member) == p.ID }) {
 				return nil
 			}
+			last = cmp.Or(err, fmt.Errorf("agent %s: it knows nothing of the member beside it; is it that of another cluster?", agent.url))
 		}
 	}
 	return fmt.Errorf("no other member or agent answers; last: %w", last)

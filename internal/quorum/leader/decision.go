@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
 
@@ -19,16 +20,18 @@ func (d *decisionRecord) known(term uint64) bool {
 	return d.term != 0 && d.term == term
 }
 
-// read reads the key through a quorum on behalf of a leader of term.
+// read reads the key through a quorum on behalf of a leader of term. With
+// errNonsense the key is known too: it can be replaced, and else one bad value
+// would forbid every move for ever.
 func (d *decisionRecord) read(ctx context.Context, s *store, url string, term uint64) (Penalty, error) {
 	p, revision, err := s.decision(ctx, url)
-	if err != nil {
+	if err != nil && !errors.Is(err, errNonsense) {
 		return Penalty{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.revision, d.term = revision, term
-	return p, nil
+	return p, err
 }
 
 // write replaces the key if nobody did since it was read. Being overtaken

@@ -11,9 +11,11 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/base/creds"
+	"github.com/holdfast-ha/holdfast/internal/quorum/etcd"
 )
 
 const (
@@ -26,18 +28,23 @@ const (
 // meshRows is the answer of GET /v1/rows: the agent's own row, and those of
 // others as it knows them, each with its age.
 type meshRows struct {
-	Version int       `json:"version"`
-	Rows    []wireRow `json:"rows"`
+	Version int `json:"version"`
+	// Rows are decoded one by one: one that is not understood must not hide
+	// the others.
+	Rows []json.RawMessage `json:"rows"`
 }
 
-// meshHandler serves rows and takes penalty records. Whoever holds a peer
-// certificate may ask; that is the same trust etcd's peer port has.
-func meshHandler(rows func() []Row, take func(Penalty)) http.Handler {
+// meshHandler serves rows and takes penalty records; take reports whether the
+// record is for this agent to keep. Whoever holds a peer certificate may ask;
+// that is the same trust etcd's peer port has.
+func meshHandler(rows func() []Row, take func(Penalty) bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+rowsPath, func(w http.ResponseWriter, _ *http.Request) {
 		answer := meshRows{Version: rowVersion}
 		for _, r := range rows() {
-			answer.Rows = append(answer.Rows, wire(r))
+			if b, err := encodeRow(r); err == nil {
+				answer.Rows = append(answer.Rows, b)
+			}
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(answer)
@@ -53,7 +60,10 @@ func meshHandler(rows func() []Row, take func(Penalty)) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		take(p)
+		if !take(p) {
+			http.Error(w, "the record is of a move to another member", http.StatusConflict)
+			return
+		}
 		w.WriteHeader(http.StatusNoContent)
 	})
 	return mux
@@ -66,6 +76,7 @@ func serveMesh(ctx context.Context, addr string, files creds.Files, h http.Handl
 	if err != nil {
 		return fmt.Errorf("mesh.listen: %w; choose another port in mesh.listen and mesh.port of all agents", err)
 	}
+	l = bounded(l, meshConns)
 	if files != (creds.Files{}) {
 		tc, err := files.Server(true)
 		if err != nil {
@@ -86,6 +97,55 @@ func serveMesh(ctx context.Context, addr string, files creds.Files, h http.Handl
 		return fmt.Errorf("serve mesh on %s: %w", addr, err)
 	}
 	return nil
+}
+
+// meshConns is how many connections are held at a time: eight times those of
+// the agents of a cluster of nine, and below 4 MB with TLS. Whoever opens more
+// without a certificate gives each up after the 2 s of ReadHeaderTimeout, which
+// binds the TLS handshake as well.
+const meshConns = 64
+
+// boundedListener accepts no further connection while most are open; they wait
+// in the kernel's backlog.
+type boundedListener struct {
+	net.Listener
+	free   chan struct{}
+	closed chan struct{}
+	once   sync.Once
+}
+
+func bounded(l net.Listener, most int) net.Listener {
+	return &boundedListener{Listener: l, free: make(chan struct{}, most), closed: make(chan struct{})}
+}
+
+func (b *boundedListener) Accept() (net.Conn, error) {
+	select {
+	case b.free <- struct{}{}:
+	case <-b.closed:
+		return nil, net.ErrClosed
+	}
+	c, err := b.Listener.Accept()
+	if err != nil {
+		<-b.free
+		return nil, err
+	}
+	return &boundedConn{Conn: c, done: sync.OnceFunc(func() { <-b.free })}, nil
+}
+
+func (b *boundedListener) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return b.Listener.Close()
+}
+
+// boundedConn gives its place back when it is closed.
+type boundedConn struct {
+	net.Conn
+	done func()
+}
+
+func (c *boundedConn) Close() error {
+	defer c.done()
+	return c.Conn.Close()
 }
 
 // quietLog swallows what net/http says about single connections: a port scan
@@ -110,8 +170,8 @@ func newMeshPeer(host string, port int, files creds.Files) (*meshPeer, error) {
 	}
 	return &meshPeer{
 		url: scheme + "://" + net.JoinHostPort(host, fmt.Sprint(port)),
-		client: &http.Client{Timeout: time.Second, Transport: &http.Transport{
-			TLSClientConfig: tc, MaxIdleConnsPerHost: 1,
+		client: &http.Client{Timeout: time.Second, CheckRedirect: etcd.NoRedirect, Transport: &http.Transport{
+			TLSClientConfig: tc, MaxIdleConnsPerHost: 1, MaxResponseHeaderBytes: 8 << 10,
 			TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 		}},
 	}, nil
@@ -144,8 +204,8 @@ func decodeMeshRows(body []byte) ([]Row, error) {
 		return nil, fmt.Errorf("decode rows: %w", err)
 	}
 	rows := make([]Row, 0, len(answer.Rows))
-	for _, w := range answer.Rows {
-		r, err := w.row()
+	for _, b := range answer.Rows {
+		r, err := decodeRow(b)
 		if err != nil {
 			continue // an agent of another version: its member stays unknown
 		}

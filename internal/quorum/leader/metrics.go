@@ -80,9 +80,20 @@ func (m *metrics) observe(a *Agent, snap Snapshot, plan Plan) {
 		reason = "move"
 	}
 	m.plan.WithLabelValues(reason).Set(1)
+	if snap.VotersChanged <= membersEvery {
+		m.forget()
+	}
 	m.row(a, snap, snap.Own)
 	for _, r := range snap.Rows {
 		m.row(a, snap, r)
+	}
+}
+
+// forget drops the series of members and links, so that those that are gone do
+// not stand there for ever.
+func (m *metrics) forget() {
+	for _, v := range []*prometheus.GaugeVec{m.linkUp, m.linkRTT, m.linkLoss, m.sees, m.rowAge} {
+		v.Reset()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/url"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -238,6 +239,13 @@ func (o *observer) membership() ([]etcd.Peer, time.Duration) {
 		stood = o.clock() - o.changedAt
 	}
 	return o.peers, stood
+}
+
+// knows returns the own row, without links, and whether id is of the membership.
+func (o *observer) knows(id MemberID) (self Row, member bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.row, slices.ContainsFunc(o.peers, func(p etcd.Peer) bool { return MemberID(p.ID) == id })
 }
 
 // agents returns the agents beside the peers.

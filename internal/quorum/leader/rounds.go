@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -67,7 +68,11 @@ func (a *Agent) forget() {
 // leads in a new term: nothing moves before.
 func (a *Agent) readDecision(ctx context.Context) {
 	own := a.obs.current()
-	if !own.Reachable || own.Leader != own.Member || own.Member == 0 || a.record.known(own.Term) {
+	if !own.Reachable || own.Leader != own.Member || own.Member == 0 {
+		a.cond.set(condDecision, nil, "") // the agent beside the leader reads it
+		return
+	}
+	if a.record.known(own.Term) {
 		return
 	}
 	one, cancel := context.WithTimeout(ctx, recordTimeout)
@@ -76,10 +81,13 @@ func (a *Agent) readDecision(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	a.cond.set(condDecision, err, "the record of the last move cannot be read; nothing is moved until it can")
-	if err == nil {
-		a.registry.heardPenalty(p)
+	if errors.Is(err, errNonsense) {
+		a.cond.set(condDecision, err, "the record of the last move cannot be understood")
+		p = Penalty{Seq: a.registry.newest().Seq, Value: maxPenalty}
+	} else {
+		a.cond.set(condDecision, err, "the record of the last move cannot be read; nothing is moved until it can")
 	}
+	a.registry.heardPenalty(p)
 }
 
 // snapshot is the world as this agent sees it now.

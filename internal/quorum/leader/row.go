@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // rowVersion is the version of the published row. A reader ignores rows of a
@@ -49,6 +51,11 @@ type wirePenalty struct {
 }
 
 func (w wirePenalty) penalty() Penalty {
+	if w.Seq > maxSeq {
+		// Nothing could ever come after it. Whatever record it stood for, any
+		// sound one replaces it.
+		return Penalty{Value: maxPenalty}
+	}
 	if !(w.Value >= 0 && w.Value <= maxPenalty) {
 		w.Value = maxPenalty // nonsense can only lengthen the wait, and not for ever
 	}
@@ -58,6 +65,41 @@ func (w wirePenalty) penalty() Penalty {
 // maxPenalty is beyond what moves can add up to: with one move per half-life
 // the penalty stays below 2.
 const maxPenalty = 16
+
+// Bounds of what others write. They keep one bad row from filling the memory
+// of every reader, or the answer (meshLimit) of every agent that relays it.
+const (
+	// maxSeq is what JSON numbers hold exactly (RFC 8259, section 6), and more
+	// rows than an agent writes in a million years.
+	maxSeq   = 1 << 53
+	rowLimit = 64 << 10
+	// maxLinks is above the members, learners included, of any cluster: etcd
+	// advises against more than seven.
+	maxLinks  = 64
+	maxAlarms = 8
+	maxText   = 253 // a host name (RFC 1035, section 2.3.4)
+)
+
+// tidy bounds a text that others wrote and that is printed to terminals.
+func tidy(s string) string {
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "")
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func tidyAll(texts []string) []string {
+	var all []string
+	for _, t := range texts[:min(len(texts), maxAlarms)] {
+		all = append(all, tidy(t))
+	}
+	return all
+}
 
 type wireLink struct {
 	State string  `json:"state"`
@@ -110,6 +152,9 @@ func (w wireRow) row() (Row, error) {
 	if member == 0 || w.Boot == "" {
 		return Row{}, fmt.Errorf("row of member %q: member and boot must be set", w.Member)
 	}
+	if w.Seq > maxSeq || len(w.Links) > maxLinks {
+		return Row{}, fmt.Errorf("row of member %q: seq %d and %d links are beyond what an agent writes", w.Member, w.Seq, len(w.Links))
+	}
 	cluster, err := strconv.ParseUint(w.Cluster, 16, 64)
 	if err != nil {
 		return Row{}, fmt.Errorf("cluster id %q: not hexadecimal", w.Cluster)
@@ -119,9 +164,9 @@ func (w wireRow) row() (Row, error) {
 		return Row{}, err
 	}
 	r := Row{
-		Member: member, Cluster: cluster, Name: w.Name, Zone: w.Zone, Boot: w.Boot, Seq: w.Seq, Age: age(w.AgeMS),
+		Member: member, Cluster: cluster, Name: tidy(w.Name), Zone: tidy(w.Zone), Boot: tidy(w.Boot), Seq: w.Seq, Age: age(w.AgeMS),
 		Reachable: w.Reachable, Leader: lead, LeaderlessFor: age(w.Leaderless), Term: w.Term, Applied: w.Applied, Index: w.Index,
-		Learner: w.Learner, Alarms: w.Alarms, Version: w.Etcd, Links: make(map[MemberID]Link, len(w.Links)),
+		Learner: w.Learner, Alarms: tidyAll(w.Alarms), Version: tidy(w.Etcd), Links: make(map[MemberID]Link, len(w.Links)),
 		Penalty: w.Penalty.penalty(),
 	}
 	if w.Fsync > 0 && w.Fsync < msf(maxAge) {
@@ -163,6 +208,9 @@ func encodeRow(r Row) ([]byte, error) {
 }
 
 func decodeRow(b []byte) (Row, error) {
+	if len(b) > rowLimit {
+		return Row{}, fmt.Errorf("decode row: %d bytes; an agent writes less than %d", len(b), rowLimit)
+	}
 	var w wireRow
 	if err := json.Unmarshal(b, &w); err != nil {
 		return Row{}, fmt.Errorf("decode row: %w", err)

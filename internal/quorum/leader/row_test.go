@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -74,6 +75,58 @@ func TestRowBoundsForeignNumbers(t *testing.T) {
 	}
 }
 
+// One row that others wrote must not fill the memory of its readers, push the
+// others out of an answer, or paint on a terminal.
+func TestRowIsBounded(t *testing.T) {
+	links := map[string]wireLink{}
+	for i := range 1000 {
+		links[MemberID(i+1).String()] = wireLink{State: "up"}
+	}
+	for name, change := range map[string]func(*wireRow){
+		"too many links": func(w *wireRow) { w.Links = links },
+		"last seq":       func(w *wireRow) { w.Seq = math.MaxUint64 },
+		"huge":           func(w *wireRow) { w.Name = strings.Repeat("x", 1<<20) },
+	} {
+		w := wire(sampleRow())
+		change(&w)
+		b, err := json.Marshal(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := decodeRow(b); err == nil {
+			t.Errorf("%s: accepted with %d links, seq %d", name, len(r.Links), r.Seq)
+		}
+	}
+	w := wire(sampleRow())
+	w.Zone, w.Etcd, w.Alarms = "a\x1b[2J\nb", strings.Repeat("é", 1000), make([]string, 500)
+	r, err := w.row()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Zone != "a?[2J?b" || len(r.Version) > maxText || len(r.Alarms) > maxAlarms {
+		t.Errorf("zone %q, version of %d bytes, %d alarms", r.Zone, len(r.Version), len(r.Alarms))
+	}
+}
+
+// A record that nothing can follow must not end damping for ever: 1 more than
+// the last number is 0, and older than everything.
+func TestLastSeqIsNoRecord(t *testing.T) {
+	poison := []byte(`{"seq":18446744073709551615,"penalty":0,"from":"0","to":"0","term":0}`)
+	if p, err := decodePenalty(poison); err == nil {
+		t.Errorf("taken for %+v", p)
+	}
+	r, err := decodeRow([]byte(`{"version":1,"member":"a","boot":"x","cluster":"1","leader":"0","penalty":` + string(poison) + `}`))
+	if err != nil || r.Penalty != (Penalty{Value: maxPenalty}) {
+		t.Errorf("row repeats %+v, %v", r.Penalty, err)
+	}
+	g := newRegistry()
+	g.heardPenalty(r.Penalty)
+	g.heardPenalty(Penalty{Seq: 1, Value: 1})
+	if p := g.newest(); p.Seq != 1 {
+		t.Errorf("a sound record does not replace it: %+v", p)
+	}
+}
+
 func FuzzRow(f *testing.F) {
 	b, _ := encodeRow(sampleRow())
 	f.Add(b)
@@ -98,9 +151,11 @@ func FuzzRow(f *testing.F) {
 }
 
 func FuzzMeshRows(f *testing.F) {
-	b, _ := json.Marshal(meshRows{Version: 1, Rows: []wireRow{wire(sampleRow())}})
+	row, _ := encodeRow(sampleRow())
+	b, _ := json.Marshal(meshRows{Version: 1, Rows: []json.RawMessage{row}})
 	f.Add(b)
 	f.Add([]byte(`{"rows":[{}]}`))
+	f.Add([]byte(`{"version":1,"rows":[{"seq":-1},7,null,` + string(row) + `]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		rows, err := decodeMeshRows(data)
 		for _, r := range rows {

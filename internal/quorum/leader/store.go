@@ -133,8 +133,15 @@ func (s *store) decision(ctx context.Context, url string) (Penalty, int64, error
 		return Penalty{}, 0, nil
 	}
 	p, err := decodePenalty(r.Kvs[0].Value)
+	if err != nil {
+		err = fmt.Errorf("key %s: %w (%w)", s.decisionKey(), errNonsense, err)
+	}
 	return p, r.Kvs[0].ModRevision, err
 }
+
+// errNonsense says that the record of the last move was read, and that no
+// agent wrote it so.
+var errNonsense = errors.New("not a record of a move; the next move is damped as far as it can be, and replaces it")
 
 // ErrOvertaken says that another agent recorded a decision first.
 var errOvertaken = errors.New("another decision was recorded first")
@@ -165,6 +172,9 @@ func decodePenalty(b []byte) (Penalty, error) {
 	var w wirePenalty
 	if err := json.Unmarshal(b, &w); err != nil {
 		return Penalty{}, fmt.Errorf("decode decision: %w", err)
+	}
+	if w.Seq > maxSeq {
+		return Penalty{}, fmt.Errorf("decode decision: seq %d: no record could follow it", w.Seq)
 	}
 	return w.penalty(), nil
 }
@@ -210,6 +220,9 @@ func (s *store) take(key, value []byte, age time.Duration, sink func(Row), decid
 	switch {
 	case strings.HasPrefix(string(key), s.prefix+"/members/"):
 		row, err := decodeRow(value)
+		if err == nil && string(key) != s.rowKey(row.Member) {
+			err = fmt.Errorf("row of member %s under the key of another", row.Member)
+		}
 		if err != nil {
 			s.log.Debug("row not understood", "key", string(key), keyError, err.Error())
 			return
