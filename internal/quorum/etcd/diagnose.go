@@ -24,8 +24,8 @@ func (m *Member) diagnose(err error) error {
 	if !Unfinished(err) {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.diagnosing.Lock()
+	defer m.diagnosing.Unlock()
 	if time.Since(m.diagnosed) >= diagnoseEvery {
 		m.cause = tryTLS(m.host, m.tls)
 		m.diagnosed = time.Now()

@@ -14,9 +14,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 
 	"github.com/holdfast-ha/holdfast/internal/base/creds"
 )
@@ -30,19 +27,25 @@ const callTimeout = time.Second
 type Access struct {
 	TLS      creds.Files // zero for plain http
 	Username string      // auth-enabled clusters only
-	Password string
+	// PasswordFile holds the password of Username. It is read for every new
+	// connection, so that a changed password needs no restart.
+	PasswordFile string
 }
 
 // Member is a connection to the client port of one member.
 type Member struct {
 	Endpoint string // URL, as given
-	cli      *clientv3.Client
+	access   Access
 	host     string
 	tls      *tls.Config // nil for plain http
 
-	mu        sync.Mutex
-	diagnosed time.Time
-	cause     error // of the last failure, as diagnose found it
+	mu     sync.Mutex
+	conn   *connection // nil before the first call, and after refused credentials
+	closed bool
+
+	diagnosing sync.Mutex
+	diagnosed  time.Time
+	cause      error // of the last failure, as diagnose found it
 }
 
 // Dial prepares a connection to the member at endpoint (an http or https
@@ -53,41 +56,14 @@ func Dial(endpoint string, a Access) (*Member, error) {
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("endpoint %q: not a URL; write https://HOST:2379", endpoint)
 	}
-	cfg := clientv3.Config{
-		Endpoints:            []string{endpoint},
-		Username:             a.Username,
-		Password:             a.Password,
-		DialTimeout:          callTimeout,
-		DialKeepAliveTime:    5 * time.Second, // a cut is felt by calls anyway; this frees the socket
-		DialKeepAliveTimeout: 3 * time.Second,
-		Logger:               zap.NewNop(),
-		DialOptions: []grpc.DialOption{
-			grpc.WithDisableRetry(),
-			// gRPC's own backoff grows to two minutes; after a heal the agent
-			// must be back within its reporting interval.
-			grpc.WithConnectParams(grpc.ConnectParams{
-				Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
-				MinConnectTimeout: callTimeout,
-			}),
-		},
-	}
+	m := &Member{Endpoint: endpoint, access: a, host: u.Host}
 	if u.Scheme == "https" {
-		if cfg.TLS, err = a.TLS.Client(u.Hostname()); err != nil {
+		if m.tls, err = a.TLS.Client(u.Hostname()); err != nil {
 			return nil, err
 		}
 	}
-	cli, err := clientv3.New(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("connect to etcd %s: %w", endpoint, Explain(err))
-	}
-	return &Member{Endpoint: endpoint, cli: cli, host: u.Host, tls: cfg.TLS}, nil
+	return m, nil
 }
-
-// Close releases the connection.
-func (m *Member) Close() error { return m.cli.Close() }
-
-// Client exposes the underlying client for reads and watches.
-func (m *Member) Client() *clientv3.Client { return m.cli }
 
 // Status is what a member says of itself.
 type Status struct {
@@ -105,9 +81,13 @@ type Status struct {
 func (m *Member) Status(ctx context.Context) (Status, error) {
 	ctx, cancel := bound(ctx)
 	defer cancel()
-	r, err := m.cli.Status(ctx, m.Endpoint)
+	cli, err := m.Client(ctx)
 	if err != nil {
 		return Status{}, fmt.Errorf("read status of %s: %w", m.Endpoint, m.diagnose(Explain(err)))
+	}
+	r, err := cli.Status(ctx, m.Endpoint)
+	if err != nil {
+		return Status{}, fmt.Errorf("read status of %s: %w", m.Endpoint, m.diagnose(m.refused(Explain(err))))
 	}
 	s := Status{
 		Cluster: r.Header.ClusterId, Member: r.Header.MemberId, Leader: r.Leader, Term: r.RaftTerm,
@@ -154,7 +134,11 @@ type Peer struct {
 func (m *Member) Peers(ctx context.Context) ([]Peer, error) {
 	ctx, cancel := bound(ctx)
 	defer cancel()
-	r, err := m.cli.MemberList(ctx, clientv3.WithSerializable())
+	cli, err := m.Client(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list members at %s: %w", m.Endpoint, Explain(err))
+	}
+	r, err := cli.MemberList(ctx, clientv3.WithSerializable())
 	if err != nil {
 		return nil, fmt.Errorf("list members at %s: %w", m.Endpoint, Explain(err))
 	}
@@ -180,7 +164,11 @@ func (m *Member) MoveLeader(ctx context.Context, target uint64) error {
 		ctx, cancel = context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 	}
-	if _, err := m.cli.MoveLeader(ctx, target); err != nil {
+	cli, err := m.Client(ctx)
+	if err == nil {
+		_, err = cli.MoveLeader(ctx, target)
+	}
+	if err != nil {
 		return fmt.Errorf("move leadership to %x: %w", target, Explain(err))
 	}
 	return nil
@@ -195,7 +183,7 @@ func bound(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // Errors that a person must mend; each carries its remedy.
 var (
-	ErrAuth       = errors.New("etcd refused the credentials; since 3.5.28 and 3.6.9 MoveLeader needs the root role: give etcd.username and etcd.password_file, or a client certificate whose CN is such a user")
+	ErrAuth       = errors.New("etcd refused the credentials; since 3.5.28 and 3.6.9 MoveLeader needs the root role: give etcd.username and etcd.passwordFile, or a client certificate whose CN is such a user")
 	ErrPermission = errors.New("the etcd user lacks permission; grant it the root role (MoveLeader asks for it)")
 )
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -189,16 +188,15 @@ func (s *Settings) checkAccount() error {
 
 // access reads what is needed to talk to client ports.
 func (s *Settings) access() (etcd.Access, error) {
-	a := etcd.Access{TLS: creds.Files{CA: s.Etcd.CA, Cert: s.Etcd.Cert, Key: s.Etcd.Key}, Username: s.Etcd.Username}
-	if s.Etcd.PasswordFile == "" {
+	a := etcd.Access{
+		TLS:      creds.Files{CA: s.Etcd.CA, Cert: s.Etcd.Cert, Key: s.Etcd.Key},
+		Username: s.Etcd.Username, PasswordFile: s.Etcd.PasswordFile,
+	}
+	if a.PasswordFile == "" {
 		return a, nil
 	}
-	b, err := os.ReadFile(s.Etcd.PasswordFile)
-	if err != nil {
-		return a, fmt.Errorf("etcd.passwordFile: %w", err)
-	}
-	a.Password = strings.TrimRight(string(b), "\r\n")
-	return a, nil
+	_, err := etcd.ReadPassword(a.PasswordFile) // a mistake is told at the start
+	return a, err
 }
 
 // peerTLS are the credentials for peer ports and the mesh.

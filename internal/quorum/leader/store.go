@@ -89,10 +89,14 @@ func (s *store) put(ctx context.Context, url string, row Row) error {
 	// write for its request timeout of 7 s.
 	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), publishTimeout)
 	defer cancel()
-	if err := s.ensureLease(ctx, m); err != nil {
+	cli, err := m.Client(ctx)
+	if err != nil {
+		return fmt.Errorf("put row through %s: %w", url, etcd.Explain(err))
+	}
+	if err := s.ensureLease(ctx, cli); err != nil {
 		return fmt.Errorf("lease row through %s: %w", url, etcd.Explain(err))
 	}
-	_, err = m.Client().Put(ctx, s.rowKey(row.Member), string(value), clientv3.WithLease(s.lease))
+	_, err = cli.Put(ctx, s.rowKey(row.Member), string(value), clientv3.WithLease(s.lease))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		s.lease = 0
 	}
@@ -104,14 +108,14 @@ func (s *store) put(ctx context.Context, url string, row Row) error {
 
 // ensureLease renews the lease, or takes a new one when it has lapsed. A
 // renewal is no raft write.
-func (s *store) ensureLease(ctx context.Context, m *etcd.Member) error {
+func (s *store) ensureLease(ctx context.Context, cli *clientv3.Client) error {
 	if s.lease != 0 {
-		_, err := m.Client().KeepAliveOnce(ctx, s.lease)
+		_, err := cli.KeepAliveOnce(ctx, s.lease)
 		if err == nil || !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 			return err
 		}
 	}
-	grant, err := m.Client().Grant(ctx, rowTTL)
+	grant, err := cli.Grant(ctx, rowTTL)
 	if err != nil {
 		return err
 	}
@@ -125,7 +129,11 @@ func (s *store) decision(ctx context.Context, url string) (Penalty, int64, error
 	if err != nil {
 		return Penalty{}, 0, err
 	}
-	r, err := m.Client().Get(clientv3.WithRequireLeader(ctx), s.decisionKey())
+	cli, err := m.Client(ctx)
+	if err != nil {
+		return Penalty{}, 0, fmt.Errorf("read last decision: %w", etcd.Explain(err))
+	}
+	r, err := cli.Get(clientv3.WithRequireLeader(ctx), s.decisionKey())
 	if err != nil {
 		return Penalty{}, 0, fmt.Errorf("read last decision: %w", etcd.Explain(err))
 	}
@@ -156,7 +164,11 @@ func (s *store) decide(ctx context.Context, url string, p Penalty, revision int6
 	if err != nil {
 		return 0, fmt.Errorf("encode decision: %w", err)
 	}
-	r, err := m.Client().Txn(clientv3.WithRequireLeader(ctx)).
+	cli, err := m.Client(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("record decision: %w", etcd.Explain(err))
+	}
+	r, err := cli.Txn(clientv3.WithRequireLeader(ctx)).
 		If(clientv3.Compare(clientv3.ModRevision(s.decisionKey()), "=", revision)).
 		Then(clientv3.OpPut(s.decisionKey(), string(value))).Commit()
 	if err != nil {
@@ -189,8 +201,12 @@ func (s *store) follow(ctx context.Context, url string, sink func(Row), decided 
 		return err
 	}
 	list, cancel := context.WithTimeout(ctx, time.Second)
-	r, err := m.Client().Get(list, s.prefix+"/", clientv3.WithPrefix(), clientv3.WithSerializable())
-	cancel()
+	defer cancel()
+	cli, err := m.Client(list)
+	if err != nil {
+		return fmt.Errorf("list rows: %w", etcd.Explain(err))
+	}
+	r, err := cli.Get(list, s.prefix+"/", clientv3.WithPrefix(), clientv3.WithSerializable())
 	if err != nil {
 		return fmt.Errorf("list rows: %w", etcd.Explain(err))
 	}
@@ -200,7 +216,7 @@ func (s *store) follow(ctx context.Context, url string, sink func(Row), decided 
 	listed()
 	ctx, cancel = context.WithCancel(ctx)
 	defer cancel()
-	changes := m.Client().Watch(ctx, s.prefix+"/", clientv3.WithPrefix(), clientv3.WithRev(r.Header.Revision+1))
+	changes := cli.Watch(ctx, s.prefix+"/", clientv3.WithPrefix(), clientv3.WithRev(r.Header.Revision+1))
 	for resp := range changes {
 		if err := resp.Err(); err != nil {
 			return fmt.Errorf("watch rows: %w", err)

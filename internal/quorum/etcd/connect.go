@@ -1,0 +1,157 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+)
+
+// reconnectEvery bounds how often refused credentials are shown again: each
+// time costs etcd a bcrypt of some 50 ms (its default cost is 10).
+const reconnectEvery = 2 * time.Second
+
+var errClosed = errors.New("the connection was closed")
+
+// connection is a client, made or in the making.
+type connection struct {
+	begun time.Time
+	done  chan struct{} // closed when cli and err are set
+	cli   *clientv3.Client
+	err   error
+}
+
+// Client returns the underlying client for reads and watches. With an account
+// the client library asks the member for a token before it gives a client at
+// all; so it is made at the first call, and again after a failure.
+func (m *Member) Client(ctx context.Context) (*clientv3.Client, error) {
+	c, err := m.connection()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.done:
+		return c.cli, c.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("connect to etcd %s: %w", m.Endpoint, ctx.Err())
+	}
+}
+
+// connection returns the one in force, or begins one.
+func (m *Member) connection() (*connection, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, errClosed
+	}
+	if m.conn == nil || m.conn.failed() && time.Since(m.conn.begun) >= reconnectEvery {
+		m.conn = &connection{begun: time.Now(), done: make(chan struct{})}
+		go m.conn.open(m)
+	}
+	return m.conn, nil
+}
+
+func (c *connection) failed() bool {
+	select {
+	case <-c.done:
+		return c.err != nil
+	default:
+		return false
+	}
+}
+
+func (c *connection) open(m *Member) {
+	defer close(c.done)
+	cfg, err := m.config()
+	if err == nil {
+		c.cli, err = clientv3.New(cfg)
+	}
+	if err != nil {
+		c.err = fmt.Errorf("connect to etcd %s: %w", m.Endpoint, err)
+	}
+}
+
+// end closes the connection, as soon as it is made.
+func (c *connection) end() {
+	go func() {
+		<-c.done
+		if c.cli != nil {
+			_ = c.cli.Close() // nothing is lost with it
+		}
+	}()
+}
+
+func (m *Member) config() (clientv3.Config, error) {
+	cfg := clientv3.Config{
+		Endpoints:            []string{m.Endpoint},
+		TLS:                  m.tls,
+		DialTimeout:          callTimeout,
+		DialKeepAliveTime:    5 * time.Second, // a cut is felt by calls anyway; this frees the socket
+		DialKeepAliveTimeout: 3 * time.Second,
+		Logger:               zap.NewNop(),
+		DialOptions: []grpc.DialOption{
+			grpc.WithDisableRetry(),
+			// gRPC's own backoff grows to two minutes; after a heal the agent
+			// must be back within its reporting interval.
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+				MinConnectTimeout: callTimeout,
+			}),
+		},
+	}
+	if m.access.Username == "" {
+		return cfg, nil
+	}
+	var err error
+	cfg.Username = m.access.Username
+	cfg.Password, err = ReadPassword(m.access.PasswordFile)
+	return cfg, err
+}
+
+// ReadPassword reads the one line of a password file. An empty password is
+// refused: with it the client library would show no account at all.
+func ReadPassword(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("etcd.passwordFile: %w", err)
+	}
+	password := strings.TrimRight(string(b), "\r\n")
+	if password == "" || strings.ContainsAny(password, "\r\n") {
+		return "", fmt.Errorf("etcd.passwordFile: %s does not hold one line; write the password in it, and nothing else", path)
+	}
+	return password, nil
+}
+
+// refused drops a connection whose account is refused, so that the next one
+// reads the password anew.
+func (m *Member) refused(err error) error {
+	if m.access.Username == "" || !errors.Is(err, ErrAuth) {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.conn != nil && !m.conn.failed() && time.Since(m.conn.begun) >= reconnectEvery {
+		m.conn.end()
+		m.conn = nil
+	}
+	return err
+}
+
+// Close releases the connection.
+func (m *Member) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	if m.conn != nil {
+		m.conn.end()
+		m.conn = nil
+	}
+	return nil
+}
