@@ -67,11 +67,36 @@ func Run(ctx context.Context, root *cobra.Command) int {
 func run(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	root.SilenceErrors = true
 	root.SilenceUsage = true
+	refuseUnknown(root)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !isQuiet(ctx, err) {
 		fmt.Fprintf(stderr, "%s: %s\n", root.Name(), line(err))
 	}
 	return Code(err)
+}
+
+// refuseUnknown makes groups of commands refuse words that are none of them.
+// Cobra does so for the root only; below it prints help, and the code says that
+// all went well.
+func refuseUnknown(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		refuseUnknown(c)
+	}
+	if cmd.Runnable() || !cmd.HasSubCommands() {
+		return
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		var names []string
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				names = append(names, c.Name())
+			}
+		}
+		return fmt.Errorf("%q is no command of %q: use %s", args[0], cmd.CommandPath(), strings.Join(names, ", "))
+	}
 }
 
 // isQuiet reports whether err only says that the user's own signal was obeyed.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -66,5 +67,31 @@ func TestRun(t *testing.T) {
 				t.Errorf("stderr %q, want %q", stderr.String(), c.stderr)
 			}
 		})
+	}
+}
+
+// A word that is no command of a group must not come out as help and code 0.
+func TestGroupRefusesUnknownCommand(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		{[]string{"leader"}, 0, ""},
+		{[]string{"leader", "run"}, 0, ""},
+		{[]string{"leader", "rnu"}, 2, "holdfast: \"rnu\" is no command of \"holdfast leader\": use plan, run\n"},
+		{[]string{"leader", "--nope"}, 2, "holdfast: unknown flag: --nope\n"},
+	} {
+		root, group := &cobra.Command{Use: "holdfast"}, &cobra.Command{Use: "leader"}
+		for _, name := range []string{"run", "plan"} {
+			group.AddCommand(&cobra.Command{Use: name, RunE: func(*cobra.Command, []string) error { return nil }})
+		}
+		root.AddCommand(group)
+		root.SetArgs(c.args)
+		root.SetOut(io.Discard)
+		var stderr bytes.Buffer
+		if code := run(t.Context(), root, &stderr); code != c.code || stderr.String() != c.stderr {
+			t.Errorf("%v: code %d, %q; want %d, %q", c.args, code, stderr.String(), c.code, c.stderr)
+		}
 	}
 }

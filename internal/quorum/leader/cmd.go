@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/internal/base/config"
+	"github.com/holdfast-ha/holdfast/internal/base/exit"
 	"github.com/holdfast-ha/holdfast/internal/base/telemetry"
 )
 
@@ -93,6 +94,9 @@ func planCommand() *cobra.Command {
 			if err := load(cmd, &settings, path); err != nil {
 				return err
 			}
+			if observe < leastObserve || observe > mostObserve {
+				return fmt.Errorf("--observe %s: write a time from %s to %s", observe, leastObserve, mostObserve)
+			}
 			settings.DryRun, settings.observeOnly = true, true
 			agent, err := New(settings, nil, slog.New(slog.DiscardHandler))
 			if err != nil {
@@ -103,13 +107,33 @@ func planCommand() *cobra.Command {
 			if err := agent.Run(ctx); err != nil {
 				return err
 			}
-			return show(cmd, agent.Status(), asJSON)
+			if err := show(cmd, agent.Status(), asJSON); err != nil {
+				return err
+			}
+			return agent.couldTell()
 		},
 	}
 	bindFlags(cmd, &settings, &path)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	cmd.Flags().DurationVar(&observe, "observe", observe, "how long to observe before answering")
 	return cmd
+}
+
+// A first round takes a second on a busy machine; rows at rest come every 5 s.
+const (
+	leastObserve = time.Second
+	mostObserve  = 10 * time.Minute
+)
+
+// couldTell returns an error when the last round rests on nothing: the own
+// member did not answer.
+func (a *Agent) couldTell() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.snap.Own.Reachable {
+		return nil
+	}
+	return exit.With(exit.Unknown, fmt.Errorf("could not tell: etcd at %s did not answer; see the condition own-member", a.settings.Etcd.Endpoints[0]))
 }
 
 func statusCommand() *cobra.Command {

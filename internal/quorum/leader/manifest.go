@@ -64,9 +64,14 @@ func (m manifest) write(w io.Writer, kind string) error {
 func manifestCommand() *cobra.Command {
 	m := defaultManifest()
 	cmd := &cobra.Command{
-		Use:       "manifest static-pod|sidecar-policy|systemd",
-		Short:     "Print what to install",
-		Args:      cobra.ExactArgs(1),
+		Use:   "manifest static-pod|sidecar-policy|systemd",
+		Short: "Print what to install",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("manifest: %d kinds given; write one of static-pod, sidecar-policy, systemd", len(args))
+			}
+			return nil
+		},
 		ValidArgs: []string{"static-pod", "sidecar-policy", "systemd"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return m.write(cmd.OutOrStdout(), args[0])

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,7 +123,11 @@ func (s *Settings) findCredentials(root string) error {
 	}
 	found, err := etcd.FindPKI(root)
 	if err != nil {
-		return fmt.Errorf("etcd.cert: not set, and none found: %w; set etcd.ca, etcd.cert, etcd.key and etcd.peer.*", err)
+		missing := "etcd.cert"
+		if (client != creds.Files{}) {
+			missing = "etcd.peer.cert"
+		}
+		return fmt.Errorf("%s: not set, and none found: %w; set etcd.ca, etcd.cert, etcd.key and etcd.peer.*", missing, err)
 	}
 	if (client == creds.Files{}) {
 		e.CA, e.Cert, e.Key = found.Client.CA, found.Client.Cert, found.Client.Key
@@ -140,6 +145,9 @@ func (s *Settings) checkEndpoint() error {
 	u, err := url.Parse(s.Etcd.Endpoints[0])
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return fmt.Errorf("etcd.endpoints: %q is not a URL; write https://HOST:2379", s.Etcd.Endpoints[0])
+	}
+	if port, err := strconv.Atoi(u.Port()); u.Hostname() == "" || err != nil || port < 1 || port > 65535 {
+		return fmt.Errorf("etcd.endpoints: %q lacks a host, or a port from 1 to 65535; write https://HOST:2379", s.Etcd.Endpoints[0])
 	}
 	return nil
 }
@@ -160,8 +168,16 @@ func (s *Settings) checkNames() error {
 	if s.Pace < 0 || s.Pace > 100 {
 		return fmt.Errorf("pace: %d; it is for soak tests: 1 to 100, or leave it out", s.Pace)
 	}
-	if s.Settle < 0 || s.ReturnAfter < 0 {
-		return errors.New("settle, returnAfter: must not be negative")
+	if tidy(s.Zone) != s.Zone {
+		return fmt.Errorf("zone: %q; write at most %d printable characters", s.Zone, maxText)
+	}
+	return errors.Join(within("settle", s.Settle, time.Hour), within("returnAfter", s.ReturnAfter, 30*24*time.Hour))
+}
+
+// within refuses a wait that nobody means: a unit mistaken, or a digit too many.
+func within(field string, d, most time.Duration) error {
+	if d < 0 || d > most {
+		return fmt.Errorf("%s: %s; write a time from 0s to %s", field, d, most)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/base/config"
 )
@@ -26,7 +27,14 @@ func TestSettingsNameTheFieldAndTheRemedy(t *testing.T) {
 		"prefix":        {func(s *Settings) { s.Prefix = "/registry/x" }, []string{"prefix", "outside /registry"}},
 		"zone twice":    {func(s *Settings) { s.Zones = []string{"a", "b", "a"} }, []string{"zones", `"a"`, "once"}},
 		"profile":       {func(s *Settings) { s.Profile = "fast" }, []string{"profile", `"fast"`, "default or seed"}},
-		"settle":        {func(s *Settings) { s.Settle = -1 }, []string{"settle"}},
+		"settle":        {func(s *Settings) { s.Settle = -1 }, []string{"settle", "-1ns"}},
+		"long settle":   {func(s *Settings) { s.Settle = 1000 * time.Hour }, []string{"settle", "1000h", "1h"}},
+		"long return":   {func(s *Settings) { s.ReturnAfter = 10000 * time.Hour }, []string{"returnAfter", "10000h"}},
+		"no host":       {func(s *Settings) { s.Etcd.Endpoints = []string{"http://:2379"} }, []string{"etcd.endpoints", "lacks a host"}},
+		"no port":       {func(s *Settings) { s.Etcd.Endpoints = []string{"http://a"} }, []string{"etcd.endpoints", "1 to 65535"}},
+		"wild port":     {func(s *Settings) { s.Etcd.Endpoints = []string{"http://a:99999"} }, []string{"etcd.endpoints", "1 to 65535"}},
+		"zone":          {func(s *Settings) { s.Zone = "a\n" }, []string{"zone", `"a\n"`, "printable"}},
+		"client only":   {func(s *Settings) { s.Etcd.Endpoints, s.Etcd.CA = []string{"https://a:2379"}, "ca.crt" }, []string{"etcd.peer.cert: not set"}},
 		"pace":          {func(s *Settings) { s.Pace = 1000 }, []string{"pace", "1 to 100"}},
 		"mesh address":  {func(s *Settings) { s.Mesh.Listen = "2384" }, []string{"mesh.listen", ":PORT"}},
 		"mesh port":     {func(s *Settings) { s.Mesh.Port = 70000 }, []string{"mesh.port", "65535"}},

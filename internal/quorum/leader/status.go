@@ -12,6 +12,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/quorum/etcd"
 )
 
 // statusVersion is the version of the document that /status and
@@ -128,14 +130,19 @@ func fetchStatus(ctx context.Context, base string) (Status, error) {
 	if err != nil {
 		return Status{}, fmt.Errorf("--agent %q: %w", base, err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	// No proxy of the environment stands between a machine and its own agent.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: etcd.NoRedirect}
+	resp, err := client.Do(req)
 	if err != nil {
 		return Status{}, fmt.Errorf("no agent answers at %s: start one with `holdfast leader run`, or name it with --agent", base)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return Status{}, fmt.Errorf("what answers at %s is no agent (HTTP %d): name the telemetry address of one with --agent", base, resp.StatusCode)
+	}
 	var s Status
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&s); err != nil {
-		return Status{}, fmt.Errorf("read answer of agent %s: %w", base, err)
+		return Status{}, fmt.Errorf("what answers at %s is no agent (%w): name the telemetry address of one with --agent", base, err)
 	}
 	if s.Version != statusVersion {
 		return Status{}, fmt.Errorf("agent %s speaks status version %d, this program %d: use the program of the agent", base, s.Version, statusVersion)
