@@ -74,6 +74,8 @@ type Status struct {
 	Learner         bool
 	Version         string
 	Alarms          []string // NOSPACE, CORRUPT, or other errors it reports
+	// NoSpace says that some member has the alarm NOSPACE: then none takes writes.
+	NoSpace bool
 }
 
 // Status asks the member for its own view. It needs no quorum: a member that
@@ -97,6 +99,7 @@ func (m *Member) Status(ctx context.Context) (Status, error) {
 		if a := alarm(e, s.Member); a != "" {
 			s.Alarms = append(s.Alarms, a)
 		}
+		s.NoSpace = s.NoSpace || strings.Contains(e, "alarm:NOSPACE")
 	}
 	return s, nil
 }

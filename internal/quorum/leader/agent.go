@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/internal/base/creds"
 	"github.com/holdfast-ha/holdfast/internal/base/loop"
 	"github.com/holdfast-ha/holdfast/internal/base/topology"
 	"github.com/holdfast-ha/holdfast/internal/quorum/etcd"
@@ -27,6 +29,9 @@ const (
 	loadEvery = 10 * time.Second
 	// secondEvery is how often the way through a second member is tried.
 	secondEvery = 10 * time.Second
+	// filesEvery is how often certificates are looked at for what a person
+	// should mend; use looks at them by itself, and keeps to the last good ones.
+	filesEvery = 30 * time.Second
 )
 
 // Agent places leadership for one member: it observes, publishes what it
@@ -47,6 +52,7 @@ type Agent struct {
 	cond     *conditions
 	stats    *metrics
 	loops    loops
+	followed atomic.Pointer[context.CancelCauseFunc]
 
 	// Each of these belongs to one loop.
 	asked       time.Duration // when agents were asked
@@ -89,6 +95,7 @@ func New(settings Settings, ready func(name string, err error), log *slog.Logger
 	}
 	a.cond = newConditions(log, ready)
 	a.obs = a.observer(settings)
+	a.obs.reborn = a.refollow
 	a.publish = &publisher{
 		store: a.store, clock: a.clock, every: settings.paced(publishEvery), cond: a.cond, stats: a.stats,
 		source: func() (Row, []etcd.Peer) {
@@ -152,6 +159,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	start(l.rows, a.followRows)
 	start(l.askAgents, a.askAgents)
 	start(l.decide, a.round)
+	start(l.files, func(context.Context) { a.checkFiles() })
 	if !a.settings.observeOnly {
 		start(l.publish, a.publish.round)
 		start(l.load, a.readLoad)
@@ -169,7 +177,7 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // loops are the level-triggered loops of an agent, by what they do.
 type loops struct {
-	observe, publish, rows, askAgents, serve, decide, load, second *loop.Loop
+	observe, publish, rows, askAgents, serve, decide, load, second, files *loop.Loop
 }
 
 func newLoops(pace int, log *slog.Logger) loops {
@@ -181,6 +189,7 @@ func newLoops(pace int, log *slog.Logger) loops {
 		rows: every("rows", 500*time.Millisecond), askAgents: every("ask-agents", meshEager),
 		serve: every("serve-agents", publishEvery), decide: every("decide", decideEvery),
 		load: every("load", loadEvery), second: every("second-member", time.Second),
+		files: every("credentials", filesEvery),
 	}
 }
 
@@ -232,10 +241,26 @@ func (a *Agent) hear(row Row) {
 
 // followRows reads rows from the own member's etcd until the watch breaks.
 func (a *Agent) followRows(ctx context.Context) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	a.followed.Store(&cancel)
 	err := a.store.follow(ctx, a.settings.Etcd.Endpoints[0], a.hear, a.registry.heardPenalty,
 		func() { a.cond.set(condRows, nil, "") })
+	if context.Cause(ctx) == errReborn {
+		return // to list and watch anew
+	}
 	if ctx.Err() == nil {
 		a.cond.set(condRows, err, "rows cannot be read from etcd; the agents are asked directly")
+	}
+}
+
+var errReborn = errors.New("the own member is of another cluster now")
+
+// refollow ends the watch of a cluster that is no more, and forgets its record.
+func (a *Agent) refollow() {
+	a.record.forget()
+	if cancel := a.followed.Load(); cancel != nil {
+		(*cancel)(errReborn)
 	}
 }
 
@@ -341,6 +366,25 @@ func (a *Agent) diskTrouble(fsync time.Duration, last, load etcd.Load) error {
 		return fmt.Errorf("WAL fsync p99 is %s; give etcd a disk of its own, or replace it", fsync)
 	}
 	return nil
+}
+
+// checkFiles reports certificates that have expired, or were replaced by
+// something that cannot be used. Else a peer's refusal would be all that shows.
+func (a *Agent) checkFiles() {
+	e := a.settings.Etcd
+	a.cond.set(condClientTLS, checkFiles(creds.Files{CA: e.CA, Cert: e.Cert, Key: e.Key}), "the client certificate needs a hand")
+	a.cond.set(condPeerTLS, checkFiles(a.settings.peerTLS()), "the peer certificate needs a hand")
+}
+
+func checkFiles(f creds.Files) error {
+	if f == (creds.Files{}) {
+		return nil
+	}
+	s, err := creds.Open(f)
+	if err != nil {
+		return err
+	}
+	return s.Check()
 }
 
 // checkSecond makes sure that the agent could publish through a member other

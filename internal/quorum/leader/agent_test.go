@@ -1,9 +1,14 @@
 package leader
 
 import (
+	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/holdfast-ha/holdfast/internal/base/creds"
 	"github.com/holdfast-ha/holdfast/internal/quorum/etcd"
 )
 
@@ -44,5 +49,48 @@ func TestAgentKeepsRecordsOfMovesToItsMember(t *testing.T) {
 	}
 	if !a.keepRecord(Penalty{Seq: 1, Value: 1, To: 1}) || a.registry.newest().Seq != 1 {
 		t.Error("refused the record of a move to its own member")
+	}
+}
+
+// Revisions begin anew with a cluster: a watch from an old one is deaf until
+// the new cluster has caught up with it, and the record belongs to the old.
+func TestAgentListsAnewInANewCluster(t *testing.T) {
+	a := knowing(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	a.followed.Store(&cancel)
+	a.record.revision, a.record.term = 40, 3
+	a.obs.row = a.obs.update(a.obs.row, etcd.Status{Cluster: 0xcafe, Member: 1}, nil)
+	if ctx.Err() != nil || !a.record.known(3) {
+		t.Error("the same cluster is taken for another")
+	}
+	a.obs.row = a.obs.update(a.obs.row, etcd.Status{Cluster: 0xbeef, Member: 7}, nil)
+	if context.Cause(ctx) != errReborn || a.record.known(3) {
+		t.Errorf("still follows the old cluster: %v", context.Cause(ctx))
+	}
+}
+
+// NOSPACE at any member stops writes at all: the snapshot must say so, for
+// records of moves go another way then.
+func TestSnapshotSaysThatNothingIsRecorded(t *testing.T) {
+	a := knowing(t)
+	a.obs.row = a.obs.update(a.obs.row, etcd.Status{Cluster: 0xcafe, Member: 1, NoSpace: true}, nil)
+	if !a.snapshot().Unrecorded {
+		t.Error("not said")
+	}
+}
+
+func TestCredentialsThatNeedAHandAreACondition(t *testing.T) {
+	half := filepath.Join(t.TempDir(), "half.crt")
+	if err := os.WriteFile(half, []byte("-----BEGIN CERTIFICATE-----\nMII"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := knowing(t)
+	a.settings.Etcd.Peer = PeerSettings{CA: half, Cert: half, Key: half}
+	a.checkFiles()
+	if bad := a.cond.all(); !strings.Contains(bad[condPeerTLS], half) || bad[condClientTLS] != "" {
+		t.Errorf("conditions %v", bad)
+	}
+	if err := checkFiles(creds.Files{}); err != nil {
+		t.Errorf("no files: %v", err)
 	}
 }

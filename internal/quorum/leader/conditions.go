@@ -12,6 +12,7 @@ const (
 	condOwnMember = "own-member"
 	condMembers   = "members"
 	condPeerTLS   = "peer-credentials"
+	condClientTLS = "client-credentials"
 	condVersion   = "version"
 	condPublish   = "publish"
 	condSecond    = "second-member"

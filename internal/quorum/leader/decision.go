@@ -20,6 +20,13 @@ func (d *decisionRecord) known(term uint64) bool {
 	return d.term != 0 && d.term == term
 }
 
+// forget makes the key unknown: it was that of another cluster.
+func (d *decisionRecord) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.revision, d.term = 0, 0
+}
+
 // read reads the key through a quorum on behalf of a leader of term. With
 // errNonsense the key is known too: it can be replaced, and else one bad value
 // would forbid every move for ever.

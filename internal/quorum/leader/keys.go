@@ -3,6 +3,7 @@ package leader
 // Keys of the log. Drills and people search for them, so they are constants.
 const (
 	keyPeer    = "peer"
+	keyCluster = "cluster"
 	keyMember  = "member"
 	keyFrom    = "from"
 	keyTo      = "to"

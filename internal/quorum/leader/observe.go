@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -40,11 +41,14 @@ type observer struct {
 	membersEvery time.Duration
 
 	nudge func() // something worth publishing or deciding on has changed
-	cond  *conditions
-	log   *slog.Logger
+	// reborn is called when the own member is of another cluster than before.
+	reborn func()
+	cond   *conditions
+	log    *slog.Logger
 
 	mu           sync.Mutex
 	row          Row // without links
+	noSpace      bool
 	leaderlessAt time.Duration
 	peers        []etcd.Peer
 	peersAt      time.Duration // last read
@@ -102,6 +106,14 @@ func (o *observer) update(r Row, s etcd.Status, err error) Row {
 	r.Reachable = err == nil
 	if err != nil {
 		return r
+	}
+	o.noSpace = s.NoSpace
+	if r.Cluster != 0 && r.Cluster != s.Cluster && o.reborn != nil {
+		// etcd began anew at this address. Revisions begin anew with it, and a
+		// watch from an old one would wait for the new cluster to catch up.
+		o.log.Warn("the own member is of another cluster now", keyCluster, strconv.FormatUint(s.Cluster, 16))
+		o.peersAt = 0
+		o.reborn()
 	}
 	if s.Leader == 0 && (r.Leader != 0 || !wasReachable) {
 		o.leaderlessAt = o.clock()
@@ -239,6 +251,13 @@ func (o *observer) membership() ([]etcd.Peer, time.Duration) {
 		stood = o.clock() - o.changedAt
 	}
 	return o.peers, stood
+}
+
+// unrecorded says that etcd takes no writes for its quota, as last heard.
+func (o *observer) unrecorded() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.noSpace
 }
 
 // knows returns the own row, without links, and whether id is of the membership.

@@ -110,6 +110,7 @@ func (a *Agent) snapshot() Snapshot {
 	return Snapshot{
 		Now: now, Self: own.Member, Own: own, Rows: a.registry.at(now), Voters: all, VotersChanged: stood,
 		Penalty: a.registry.newest(), PenaltyKnown: a.record.known(own.Term), QuietFor: quiet,
+		Unrecorded: a.obs.unrecorded(),
 	}
 }
 
