@@ -1,5 +1,7 @@
 package sim
 
+import "time"
+
 // network is what the wires do. Directed fields are [from][to].
 type network struct {
 	// cut drops packets.
@@ -8,8 +10,10 @@ type network struct {
 	blocked [most][most]bool
 	// loss is the share of round trips that fail, the same both ways.
 	loss [most][most]float64
-	// streams stands for raft's established connections of a pair.
+	// streams stands for raft's established connections of a pair, dialled at
+	// the time given.
 	streams [most][most]bool
+	dialled [most][most]time.Duration
 }
 
 // ruinous is the loss from which raft does not hold a leader over a link.
@@ -44,6 +48,9 @@ func (w *World) connect() {
 			both := w.members[i].up && w.members[j].up && w.passes(i, j)
 			dials := !w.net.blocked[i][j] || !w.net.blocked[j][i]
 			up := both && (w.net.streams[i][j] || dials)
+			if up && !w.net.streams[i][j] {
+				w.net.dialled[i][j], w.net.dialled[j][i] = w.now, w.now
+			}
 			w.net.streams[i][j], w.net.streams[j][i] = up, up
 		}
 	}

@@ -201,7 +201,8 @@ func (w *World) refreshJoin(i int) {
 		// Dialling is given up after 2 s and begun anew, so after a cut it may
 		// take that long.
 		delay := w.between(50*time.Millisecond, 2*time.Second)
-		if m.lead >= 0 || w.now-m.lostAt < 100*time.Millisecond {
+		// Over streams that stand, the next heartbeat does.
+		if m.lead >= 0 || w.now-m.lostAt < 100*time.Millisecond || w.now-w.net.dialled[i][l] > 2*time.Second {
 			delay = w.between(10*time.Millisecond, 500*time.Millisecond)
 		}
 		w.after(delay, event{kind: evJoin, a: int8(i), b: int8(l), gen: m.joinGen})
