@@ -38,6 +38,7 @@ func TestFaults(t *testing.T) {
 			t.Cleanup(sub.stopAgents)
 			t.Cleanup(sub.showLogs)
 			sub.lead("a")
+			sub.until("etcd is well again", patience, sub.allAnswer)
 			tc.run(sub)
 			sub.heal()
 		})
@@ -86,9 +87,7 @@ func blockedDialling(c *cluster) {
 	c.settled()
 	c.cut(lab.Cut{From: "a", To: "b", State: lab.StateNew, Proto: lab.ProtoTCP})
 	c.stays("a", 6*time.Second)
-	if err := c.answers("b"); err != nil {
-		c.t.Errorf("raft was to stay well: %v", err)
-	}
+	c.until("raft is well all the time", patience, c.allAnswer)
 }
 
 // closedClientPorts: rows can only travel between agents.
@@ -187,9 +186,7 @@ func wrongPeerCertificate(c *cluster) {
 		return nil
 	})
 	c.stays("a", 4*time.Second)
-	if err := c.allAnswer(); err != nil {
-		c.t.Errorf("raft was to stay well: %v", err)
-	}
+	c.until("raft is well all the time", patience, c.allAnswer)
 }
 
 // withAuth: an agent without credentials says so in one line and goes on; with

@@ -48,6 +48,10 @@ type mover struct {
 	metrics *etcd.Metrics
 	cfg     Config
 	record  *decisionRecord
+	// recorded is told once the record of the move is durable, and confirm is
+	// asked last.
+	recorded func(Move)
+	confirm  func(context.Context, Move) error
 }
 
 // move checks once more, records the decision and moves leadership.
@@ -62,8 +66,9 @@ func (m *mover) move(ctx context.Context, move Move) moveResult {
 	if err := m.remember(ctx, move.Target, move.Record); err != nil {
 		return moveResult{err: err}
 	}
+	m.recorded(move)
 	m.awaitQuiet(ctx)
-	if _, err := m.stillLeads(ctx, move); err != nil {
+	if err := m.confirm(ctx, move); err != nil {
 		return moveResult{err: err, recorded: true}
 	}
 	start := time.Now()

@@ -137,10 +137,12 @@ func Confirm(cfg Config, st State, snap Snapshot, m Move) Refusal {
 
 // observe takes in what matters to every agent, leader or not.
 func (st State) observe(snap Snapshot) State {
-	if !st.begun && snap.Unrecorded {
-		st.unrecorded = sighting{Penalty{Value: 1}, snap.Now}
+	if snap.Own.Reachable {
+		if !st.begun && snap.Unrecorded {
+			st.unrecorded = sighting{Penalty{Value: 1}, snap.Now}
+		}
+		st.begun = true
 	}
-	st.begun = true
 	st.penalty = st.penalty.see(snap.Penalty, snap.Now)
 	for _, r := range snap.Rows {
 		st.penalty = st.penalty.see(r.Penalty, snap.Now)

@@ -139,13 +139,11 @@ func (a *Agent) tell(before, plan Plan, snap Snapshot) {
 func (a *Agent) carryOut(ctx context.Context, move Move) {
 	snap := a.snapshot()
 	from, to := a.name(snap, snap.Self), a.name(snap, move.Target)
-	a.mu.Lock()
-	a.state = a.state.Started(a.clock(), move)
-	a.mu.Unlock()
 	a.log.Info("moving leadership", keyFrom, from, keyTo, to, keyTerm, move.Term, keyReason, move.Reason)
 	m := &mover{
 		own: a.own, ownURL: a.settings.Etcd.Endpoints[0], store: a.store, obs: a.obs,
 		metrics: a.load, cfg: a.cfg, record: a.record,
+		recorded: a.started, confirm: a.confirm,
 	}
 	r := m.move(ctx, move)
 	if r.err == nil {
@@ -162,11 +160,34 @@ func (a *Agent) carryOut(ctx context.Context, move Move) {
 	a.takeBack(ctx, m, move, r)
 }
 
+// started takes in that the record of a move is durable: damping counts from now.
+func (a *Agent) started(move Move) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state = a.state.Started(a.clock(), move)
+}
+
+// confirm decides once more on what is known by now, with the own status read
+// anew.
+func (a *Agent) confirm(ctx context.Context, move Move) error {
+	a.obs.poll(ctx)
+	snap := a.snapshot()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if refusal := Confirm(a.cfg, a.state, snap, move); refusal != "" {
+		return fmt.Errorf("no longer called for: %s", refusal)
+	}
+	return nil
+}
+
 // takeBack undoes the record of a move that certainly did not happen. The undo
 // is itself the proof: a leader takes no proposals during a transfer, and only
 // a true leader commits one. Where any of it fails the record stays, for
 // waiting too long is the safe side.
 func (a *Agent) takeBack(ctx context.Context, m *mover, move Move, r moveResult) {
+	if errors.Is(r.err, errOvertaken) {
+		return // the target is not to blame; the record is read again at once
+	}
 	if r.attempted && !pause(ctx, settleAfterFail) {
 		return
 	}
