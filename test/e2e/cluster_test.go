@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -270,14 +271,18 @@ func (c *cluster) moves() int {
 	return n
 }
 
-// leads reports where a site's member sees the leader.
+// errElsewhere says that another member leads, or none.
+var errElsewhere = errors.New("the leader is elsewhere")
+
+// leads tells whether the member of a site leads by its own word; an error
+// other than errElsewhere means that it could not be asked.
 func (c *cluster) leads(site string) error {
 	s, err := c.member(site).Status(c.within(2 * time.Second))
 	if err != nil {
 		return err
 	}
 	if s.Leader != s.ID {
-		return fmt.Errorf("%s does not lead; leader %x", site, s.Leader)
+		return fmt.Errorf("%s does not lead, %x does: %w", site, s.Leader, errElsewhere)
 	}
 	return nil
 }

@@ -36,9 +36,7 @@ func TestPartialSplit(t *testing.T) {
 			c.cut(lab.Cut{From: "a", To: "b"})
 			c.until("every member answers", patience, c.allAnswer)
 			t.Logf("whole %s after the cut", time.Since(began).Round(10*time.Millisecond))
-			if err := c.leads("c"); err != nil {
-				t.Error(err)
-			}
+			c.until("c leads", patience, func() error { return c.leads("c") })
 			c.heal()
 			c.until("whole after healing", patience, c.allAnswer)
 			if n := c.moves(); n != 1 {
