@@ -3,9 +3,7 @@ package leader
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/internal/base/config"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
-	"github.com/holdfast-ha/holdfast/internal/base/telemetry"
 )
 
 // envPrefix is before the name of every flag in the environment.
@@ -168,39 +165,4 @@ func show(cmd *cobra.Command, s Status, asJSON bool) error {
 		return fmt.Errorf("print status: %w", err)
 	}
 	return nil
-}
-
-// run is the agent as a process.
-func run(ctx context.Context, stderr io.Writer, settings Settings) error {
-	log, err := settings.Log.New(stderr)
-	if err != nil {
-		return err
-	}
-	ready := telemetry.Require(condOwnMember, condSecond)
-	agent, err := New(settings, func(name string, err error) {
-		if name == condOwnMember || name == condSecond {
-			ready.Set(name, err)
-		}
-	}, log)
-	if err != nil {
-		return err
-	}
-	alive := telemetry.Require(condLoop)
-	alive.Set(condLoop, nil)
-	registry := telemetry.NewRegistry()
-	agent.stats.register(registry)
-	server, err := telemetry.Listen("telemetry.listen", settings.Telemetry.Listen, registry, alive, ready)
-	if err != nil {
-		return err
-	}
-	server.Handle("GET /status", statusHandler(agent.Status))
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(ctx) }()
-	go agent.watchLoop(ctx, func(err error) { alive.Set(condLoop, err) })
-	log.Info("agent started", "endpoint", settings.Etcd.Endpoints[0], "zone", settings.Zone, "dry_run", settings.DryRun)
-	err = agent.Run(ctx)
-	cancel()
-	return errors.Join(err, <-served)
 }
