@@ -230,7 +230,7 @@ func (t *text) scale(to float64, room int) string {
 // misses lists the judged paths that failed.
 func (t *text) misses(s section) {
 	run := s.judged()
-	if run == nil {
+	if run == nil || run.Verdict == Inconclusive { // its paths prove nothing
 		return
 	}
 	n := 0
@@ -240,8 +240,7 @@ func (t *text) misses(s section) {
 			continue
 		}
 		if n++; n <= maxListed {
-			t.line("  " + t.paint(colorRed, "failed") + "  " + clean(p.Name) + "  " + gap(p) + orNothing(", ", allowed(p.Expected)) +
-				orNothing(": ", firstError(p)))
+			t.line("  " + t.paint(colorRed, "failed") + "  " + clean(p.Name) + "  " + missed(p))
 		}
 	}
 	if n > maxListed {
@@ -250,6 +249,15 @@ func (t *text) misses(s section) {
 	if n > 0 {
 		t.line("")
 	}
+}
+
+// missed says what a failed path did: its gap, or, where it had none (it only
+// stalled), the judge's reason.
+func missed(p *Path) string {
+	if len(p.Outages) == 0 && p.Reason != "" {
+		return clean(p.Reason)
+	}
+	return gap(p) + orNothing(", ", allowed(p.Expected)) + orNothing(": ", firstError(p))
 }
 
 func (t *text) variants(list []section) {

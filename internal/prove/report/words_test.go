@@ -77,3 +77,14 @@ func TestSiteOfMember(t *testing.T) {
 		}
 	}
 }
+
+func TestMissedSaysWhatAStalledPathDid(t *testing.T) {
+	p := Path{Verdict: Fail, Reason: "1.9 s without an answer", Expected: &Window{MaxMS: 1000}}
+	if got := missed(&p); got != "1.9 s without an answer" {
+		t.Errorf("a stalled path: %q", got)
+	}
+	p.Outages = []Outage{{LowerMS: 3000, UpperMS: 3200}}
+	if got := missed(&p); !strings.Contains(got, "allowed") {
+		t.Errorf("a path with a gap: %q", got)
+	}
+}
