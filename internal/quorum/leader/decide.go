@@ -64,6 +64,12 @@ type Plan struct {
 	Wait time.Duration
 }
 
+// blink is the longest time between two decisions that counts as watching
+// without a break. After a longer one (a paused machine, a starved agent)
+// others may have lost the leader for no other reason, so what they said
+// before is not held against their links.
+const blink = 2500 * time.Millisecond
+
 // State is what Decide remembers between calls. Its zero value is a fresh
 // start, and starting fresh can only delay a move.
 type State struct {
@@ -71,6 +77,7 @@ type State struct {
 	// term is the one the own member leads in, as first seen at leadingSince.
 	term         uint64
 	leadingSince time.Duration
+	decided      time.Duration // when Decide last ran as the leader's
 	standing     []standing
 	penalty      sighting
 	// unrecorded stands for the moves that a start under NOSPACE may have missed.
@@ -167,10 +174,11 @@ func notMine(snap Snapshot) Refusal {
 // track keeps since when each voter has been fit in this term.
 func (st State) track(v *view, snap Snapshot) State {
 	old := st.standing
-	if st.term != snap.Own.Term {
+	if st.term != snap.Own.Term || snap.Now-st.decided > blink {
 		old = nil
 		st.term, st.leadingSince = snap.Own.Term, snap.Now
 	}
+	st.decided = snap.Now
 	st.standing = make([]standing, 0, len(v.ids))
 	for i, id := range v.ids {
 		if v.unfit[i] != "" {

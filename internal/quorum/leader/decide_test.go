@@ -38,7 +38,7 @@ func split() Snapshot {
 // seasoned is the state of an agent that has seen c fit for a minute.
 func seasoned() State {
 	began := time.Hour - time.Minute
-	return State{begun: true, term: 4, leadingSince: began, standing: []standing{{idC, began}, {idD, began}}}
+	return State{begun: true, term: 4, leadingSince: began, decided: time.Hour - time.Second, standing: []standing{{idC, began}, {idD, began}}}
 }
 
 func edit(s *Snapshot, id MemberID, change func(*Row)) {
@@ -126,6 +126,10 @@ func TestDecide(t *testing.T) {
 			edit(s, idB, func(r *Row) { r.LeaderlessFor, r.Age = 2*time.Second, 1900*time.Millisecond })
 		}, Settling, 900 * time.Millisecond},
 		{"a leads only now", func(_ *Snapshot, st *State) { st.term = 3 }, Settling, 6 * time.Second},
+		{"the agent slept", func(_ *Snapshot, st *State) { st.decided -= 2 * time.Second }, Settling, 6 * time.Second},
+		{"c knows that a slept", func(s *Snapshot, _ *State) {
+			edit(s, idC, func(r *Row) { r.Links[idA] = down(time.Second) })
+		}, TargetUnlinked, 0},
 		{"the record is unknown", func(s *Snapshot, _ *State) { s.PenaltyKnown = false }, PenaltyUnknown, 0},
 		{"a move just now", func(s *Snapshot, _ *State) { s.Penalty = Penalty{Seq: 1, Value: 1} }, Damped, 31 * time.Second},
 		{"a record in a row", func(s *Snapshot, _ *State) {
@@ -199,6 +203,7 @@ func TestFailureUnderHoldBeginsNoHold(t *testing.T) {
 	}
 	st = st.Started(snap.Now, *plan.Move).Failed(cfg, snap.Now, *plan.Move, false)
 	snap.Now += 20 * time.Second
+	st.decided = snap.Now
 	if _, plan = Decide(cfg, st, snap); plan.Move == nil {
 		t.Errorf("refused %q for %s after a failed move", plan.Refused, plan.Wait)
 	}

@@ -12,7 +12,7 @@ func home() (Config, State, Snapshot) {
 	snap.Own.Links[idB] = up(time.Hour)
 	edit(&snap, idB, func(r *Row) { r.Leader, r.LeaderlessFor, r.Links[idA] = idA, 0, up(time.Hour) })
 	edit(&snap, idC, func(r *Row) { r.Zone = "z" })
-	return cfg, State{begun: true, term: 4, standing: []standing{{idB, 0}, {idC, 0}}}, snap
+	return cfg, State{begun: true, term: 4, decided: snap.Now, standing: []standing{{idB, 0}, {idC, 0}}}, snap
 }
 
 func TestReturn(t *testing.T) {

@@ -147,7 +147,9 @@ func (v *view) fitness(i int, cfg Config, st State, snap Snapshot) Refusal {
 		return TargetAlarm
 	case r.Leader != snap.Self || r.Term != snap.Own.Term:
 		return TargetDisagrees
-	case v.self < 0 || v.matrix.Pair(v.self, i).State != Up:
+	case v.self < 0 || v.matrix.Pair(v.self, i).State != Up || v.says(i, v.self).State == Down:
+		// The candidate's own word counts, for when the leader's machine has
+		// slept, the others know and it does not.
 		return TargetUnlinked
 	case r.Index+cfg.CatchUp < st.history.at(snap.Now-r.Age, snap.Own.Index),
 		r.Applied+cfg.CatchUp < r.Index:

@@ -276,7 +276,7 @@ func (w *World) reports(i, l int) bool {
 func (w *World) fit(l, c int) bool {
 	m := &w.members[c]
 	return m.voter && w.runs(c) && m.serving && m.synced && !m.alarm && !m.stall &&
-		m.lead == int8(l) && w.works(l, c) && w.reports(c, l) && w.sighted(l, c, l) && w.opens(l, c)
+		m.lead == int8(l) && w.works(l, c) && w.reports(c, l) && w.probes(c, l) && w.opens(l, c)
 }
 
 // lostTo says that x is known to be lost to l by a link that is down.
