@@ -19,11 +19,11 @@ import (
 // and fails in CI, where nothing may go untested.
 func peer(t *testing.T, version string) string {
 	t.Helper()
-	home, err := os.UserHomeDir()
+	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(home, ".cache", "holdfast", "peers", "etcd-"+version)
+	path := filepath.Join(cache, "holdfast", "peers", "etcd-"+version)
 	if _, err := os.Stat(path); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("no etcd %s: %v; build test/peers/etcd-%s there", version, err, version)
