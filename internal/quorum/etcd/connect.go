@@ -129,6 +129,10 @@ func ReadPassword(path string) (string, error) {
 	return password, nil
 }
 
+// Failed explains the error of a call made through Client, and does what the
+// calls of Member do after a failure: a refused account is read anew.
+func (m *Member) Failed(err error) error { return m.refused(Explain(err)) }
+
 // refused drops a connection whose account is refused, so that the next one
 // reads the password anew.
 func (m *Member) refused(err error) error {

@@ -198,7 +198,7 @@ func Explain(err error) error {
 		strings.Contains(s, "user name is empty"),
 		strings.Contains(s, "invalid auth token"):
 		return fmt.Errorf("%w (%w)", ErrAuth, err)
-	case strings.Contains(s, "permission denied"):
+	case strings.Contains(s, rpctypes.ErrPermissionDenied.Error()):
 		return fmt.Errorf("%w (%w)", ErrPermission, err)
 	}
 	return err

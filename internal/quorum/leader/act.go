@@ -45,7 +45,7 @@ type mover struct {
 	ownURL  string
 	store   *store
 	obs     *observer
-	metrics *etcd.Metrics
+	metrics *loadSource
 	cfg     Config
 	record  *decisionRecord
 	// recorded is told once the record of the move is durable, and confirm is
@@ -67,11 +67,16 @@ func (m *mover) move(ctx context.Context, move Move) moveResult {
 		return moveResult{err: err}
 	}
 	m.recorded(move)
+	recorded := time.Now()
 	m.awaitQuiet(ctx)
 	if err := m.confirm(ctx, move); err != nil {
 		return moveResult{err: err, recorded: true}
 	}
 	start := time.Now()
+	if late := start.Sub(recorded); late > m.cfg.MoveWithin {
+		// Others already age the record; the machine stood still, or starves.
+		return moveResult{err: fmt.Errorf("%s after the record it is too late to begin", short(late)), recorded: true}
+	}
 	call, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
 	err = m.own.MoveLeader(call, uint64(move.Target))

@@ -43,7 +43,7 @@ type Agent struct {
 	log      *slog.Logger
 	clock    func() time.Duration
 	own      *etcd.Member
-	load     *etcd.Metrics
+	load     *loadSource
 	store    *store
 	obs      *observer
 	registry *registry
@@ -67,6 +67,8 @@ type Agent struct {
 	// rounded is when the last round decided.
 	rounded time.Duration
 	quiet   time.Duration // since when few proposals were pending; 0: they were not
+	// unmeasured says that nobody can tell how many are.
+	unmeasured bool
 }
 
 // New prepares an agent. settings must be complete. ready, if not nil, hears
@@ -80,7 +82,7 @@ func New(settings Settings, ready func(name string, err error), log *slog.Logger
 	if err != nil {
 		return nil, err
 	}
-	load, err := etcd.NewMetrics(settings.metricsURL(), access.TLS)
+	load, err := newLoadSource(settings.metricsURLs(), access.TLS)
 	if err != nil {
 		return nil, err
 	}
@@ -328,8 +330,16 @@ func (a *Agent) readLoad(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	load, err := a.load.Read(ctx)
+	if ctx.Err() == nil || err == nil {
+		a.cond.set(condMetrics, err, "etcd's metrics cannot be read: the disk is not watched, and no moment of few proposals is waited for; set etcd.metrics to the client URL or to one of --listen-metrics-urls")
+	}
 	if err != nil {
-		return // without metrics there is no choice of moment, and nothing else is missed
+		a.cond.set(condDisk, nil, "") // nothing is known about it any more
+		a.mu.Lock()
+		a.quiet, a.unmeasured = 0, true
+		a.mu.Unlock()
+		a.lastLoad = etcd.Load{}
+		return
 	}
 	a.noteLoad(a.lastLoad, load)
 	a.lastLoad = load
@@ -346,6 +356,7 @@ func (a *Agent) noteLoad(last, load etcd.Load) {
 	a.cond.set(condDisk, a.diskTrouble(fsync, last, load), "the disk of the own member holds the cluster up")
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.unmeasured = false
 	switch {
 	case load.Pending > fewPending:
 		a.quiet = 0
@@ -393,6 +404,10 @@ func (a *Agent) checkSecond(ctx context.Context) {
 	self := a.obs.current().Member
 	peers, _ := a.obs.membership()
 	now := a.clock()
+	if len(peers) == 1 && self != 0 {
+		a.cond.set(condSecond, nil, "") // alone, there is no split to be silenced in
+		return
+	}
 	if self == 0 || len(peers) < 2 || (a.triedSecond > 0 && now-a.triedSecond < a.settings.paced(secondEvery)) {
 		return
 	}

@@ -18,6 +18,7 @@ const (
 	condSecond    = "second-member"
 	condRows      = "rows"
 	condMesh      = "mesh"
+	condMetrics   = "metrics"
 	condDisk      = "disk"
 	condClock     = "clock"
 	condDecision  = "last-decision"

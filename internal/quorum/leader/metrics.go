@@ -37,7 +37,7 @@ func newMetrics() *metrics {
 		linkUp:   gauge("link_up", "What a member's agent says of its link: 1 up, 0 down, -1 unknown. Rows of others are as old as holdfast_leader_row_age_seconds says.", "from", "to"),
 		linkRTT:  gauge("link_rtt_seconds", "Smoothed round trip of a probe on the kept connection.", "from", "to"),
 		linkLoss: gauge("link_loss_ratio", "Share of steady probes lost over 30 s; 0 until 20 were sent.", "from", "to"),
-		sees:     gauge("member_leaderless", "1 while a member's own row says that its raft has no leader.", "member"),
+		sees:     gauge("member_leaderless", "1 while a member's own fresh row says that its raft has no leader.", "member"),
 		rowAge:   gauge("row_age_seconds", "Age of the newest row of a member as this agent knows it.", "member"),
 		penalty:  single("penalty", "Damping penalty left; a move needs less than 0.5."),
 		plan:     gauge("plan", "1 for the current reason why leadership stays, or for \"move\".", "reason"),
@@ -100,7 +100,7 @@ func (m *metrics) forget() {
 func (m *metrics) row(a *Agent, snap Snapshot, r Row) {
 	from := a.name(snap, r.Member)
 	m.rowAge.WithLabelValues(from).Set(r.Age.Seconds())
-	m.sees.WithLabelValues(from).Set(boolean(r.Reachable && r.Leader == 0))
+	m.sees.WithLabelValues(from).Set(boolean(r.Reachable && r.Leader == 0 && r.Age <= a.cfg.Fresh))
 	for id, l := range r.Links {
 		to := a.name(snap, id)
 		m.linkUp.WithLabelValues(from, to).Set(linkValue(l.State))

@@ -84,7 +84,7 @@ func (o *observer) poll(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	o.cond.set(condOwnMember, err, "etcd beside this agent does not answer; the agent keeps watching")
+	o.cond.set(condOwnMember, err, "etcd beside this agent does not answer; is it running, and is etcd.endpoints its client URL? the agent keeps watching")
 	if err == nil {
 		o.cond.set(condVersion, supported(s.Version), "upgrade etcd; moves are made all the same")
 	}
@@ -102,7 +102,7 @@ func (o *observer) poll(ctx context.Context) {
 // update returns the row after one status call.
 func (o *observer) update(r Row, s etcd.Status, err error) Row {
 	wasReachable := r.Reachable
-	r.Boot, r.Zone, r.Seq = o.boot, o.zone, r.Seq+1
+	r.Boot, r.Zone = o.boot, o.zone
 	r.Reachable = err == nil
 	if err != nil {
 		return r
@@ -224,6 +224,9 @@ func (o *observer) current() Row {
 	now := o.clock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	// Links change between polls, so every row handed out has a number of its
+	// own: a reader keeps only what is newer.
+	o.row.Seq++
 	r := o.row
 	if r.Reachable && r.Leader == 0 {
 		r.LeaderlessFor = now - o.leaderlessAt

@@ -97,7 +97,10 @@ func (a *Agent) snapshot() Snapshot {
 	a.mu.Lock()
 	quiet := time.Duration(0)
 	now := a.clock()
-	if a.quiet > 0 {
+	switch {
+	case a.unmeasured:
+		quiet = maxAge // a return waits for everything else, and the condition says so
+	case a.quiet > 0:
 		quiet = now - a.quiet
 	}
 	a.mu.Unlock()
@@ -180,32 +183,40 @@ func (a *Agent) confirm(ctx context.Context, move Move) error {
 	return nil
 }
 
-// takeBack undoes the record of a move that certainly did not happen. The undo
-// is itself the proof: a leader takes no proposals during a transfer, and only
-// a true leader commits one. Where any of it fails the record stays, for
+// takeBack undoes the record of a move that certainly did not happen. After a
+// call of MoveLeader that is proven by writing the record once more and being
+// the leader of the same term afterwards: a leader takes no proposals during a
+// transfer, so the transfer is over, and who follows another by then knows it.
+// The record itself is written, for a follower's write is carried to the new
+// leader and commits there. Where any of it fails the record stays, for
 // waiting too long is the safe side.
 func (a *Agent) takeBack(ctx context.Context, m *mover, move Move, r moveResult) {
 	if errors.Is(r.err, errOvertaken) {
 		return // the target is not to blame; the record is read again at once
 	}
-	if r.attempted && !pause(ctx, settleAfterFail) {
+	if r.attempted && (!pause(ctx, settleAfterFail) || !a.rewrite(ctx, m, move.Record)) {
 		return
 	}
-	if r.recorded {
-		one, cancel := context.WithTimeout(ctx, recordTimeout)
-		err := m.record.write(one, m.store, m.ownURL, move.Undo)
-		cancel()
-		if err != nil {
-			a.log.Warn("the record of the failed move stays, and damps the next", keyError, err.Error())
-			return
-		}
-	}
 	if _, err := m.stillLeads(ctx, move); err != nil {
+		return
+	}
+	if r.recorded && !a.rewrite(ctx, m, move.Undo) {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state = a.state.Failed(a.cfg, a.clock(), move, r.attempted)
+}
+
+// rewrite writes the record of a failed move, and reports whether it is durable.
+func (a *Agent) rewrite(ctx context.Context, m *mover, p Penalty) bool {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	err := m.record.write(ctx, m.store, m.ownURL, p)
+	if err != nil {
+		a.log.Warn("the record of the failed move stays, and damps the next", keyError, err.Error())
+	}
+	return err == nil
 }
 
 func (a *Agent) name(snap Snapshot, id MemberID) string {

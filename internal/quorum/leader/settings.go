@@ -220,10 +220,11 @@ func (s *Settings) peerTLS() creds.Files {
 	return creds.Files{CA: s.Etcd.Peer.CA, Cert: s.Etcd.Peer.Cert, Key: s.Etcd.Peer.Key}
 }
 
-// metricsURL is where the own member's /metrics is read.
-func (s *Settings) metricsURL() string {
+// metricsURLs are where the own member's /metrics may be: what was set, or the
+// client URL and the loopback address of kubeadm, k3s and RKE2.
+func (s *Settings) metricsURLs() []string {
 	if s.Etcd.Metrics != "" {
-		return s.Etcd.Metrics
+		return []string{s.Etcd.Metrics}
 	}
-	return s.Etcd.Endpoints[0]
+	return []string{s.Etcd.Endpoints[0], "http://127.0.0.1:2381"}
 }

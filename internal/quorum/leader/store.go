@@ -91,17 +91,17 @@ func (s *store) put(ctx context.Context, url string, row Row) error {
 	defer cancel()
 	cli, err := m.Client(ctx)
 	if err != nil {
-		return fmt.Errorf("put row through %s: %w", url, etcd.Explain(err))
+		return fmt.Errorf("put row through %s: %w", url, m.Failed(err))
 	}
 	if err := s.ensureLease(ctx, cli); err != nil {
-		return fmt.Errorf("lease row through %s: %w", url, etcd.Explain(err))
+		return fmt.Errorf("lease row through %s: %w", url, m.Failed(err))
 	}
 	_, err = cli.Put(ctx, s.rowKey(row.Member), string(value), clientv3.WithLease(s.lease))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		s.lease = 0
 	}
 	if err != nil {
-		return fmt.Errorf("put row through %s: %w", url, etcd.Explain(err))
+		return fmt.Errorf("put row through %s: %w", url, m.Failed(err))
 	}
 	return nil
 }
@@ -131,11 +131,11 @@ func (s *store) decision(ctx context.Context, url string) (Penalty, int64, error
 	}
 	cli, err := m.Client(ctx)
 	if err != nil {
-		return Penalty{}, 0, fmt.Errorf("read last decision: %w", etcd.Explain(err))
+		return Penalty{}, 0, fmt.Errorf("read last decision: %w", m.Failed(err))
 	}
 	r, err := cli.Get(clientv3.WithRequireLeader(ctx), s.decisionKey())
 	if err != nil {
-		return Penalty{}, 0, fmt.Errorf("read last decision: %w", etcd.Explain(err))
+		return Penalty{}, 0, fmt.Errorf("read last decision: %w", m.Failed(err))
 	}
 	if len(r.Kvs) == 0 {
 		return Penalty{}, 0, nil
@@ -166,13 +166,13 @@ func (s *store) decide(ctx context.Context, url string, p Penalty, revision int6
 	}
 	cli, err := m.Client(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("record decision: %w", etcd.Explain(err))
+		return 0, fmt.Errorf("record decision: %w", m.Failed(err))
 	}
 	r, err := cli.Txn(clientv3.WithRequireLeader(ctx)).
 		If(clientv3.Compare(clientv3.ModRevision(s.decisionKey()), "=", revision)).
 		Then(clientv3.OpPut(s.decisionKey(), string(value))).Commit()
 	if err != nil {
-		return 0, fmt.Errorf("record decision: %w", etcd.Explain(err))
+		return 0, fmt.Errorf("record decision: %w", m.Failed(err))
 	}
 	if !r.Succeeded {
 		return 0, errOvertaken
@@ -204,11 +204,11 @@ func (s *store) follow(ctx context.Context, url string, sink func(Row), decided 
 	defer cancel()
 	cli, err := m.Client(list)
 	if err != nil {
-		return fmt.Errorf("list rows: %w", etcd.Explain(err))
+		return fmt.Errorf("list rows: %w", m.Failed(err))
 	}
 	r, err := cli.Get(list, s.prefix+"/", clientv3.WithPrefix(), clientv3.WithSerializable())
 	if err != nil {
-		return fmt.Errorf("list rows: %w", etcd.Explain(err))
+		return fmt.Errorf("list rows: %w", m.Failed(err))
 	}
 	for _, kv := range r.Kvs {
 		s.take(kv.Key, kv.Value, maxAge, sink, decided)

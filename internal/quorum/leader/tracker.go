@@ -63,17 +63,18 @@ func newTracker(timing probeTiming) *tracker {
 	}
 }
 
-// steady takes a steady probe, which also counts for the loss.
+// steady takes a steady probe, which also counts for the loss. rtt is 0 where
+// the probe opened a connection: three round trips are not one.
 func (t *tracker) steady(now, rtt time.Duration, ok bool) {
 	t.window.Observe(now, ok)
-	t.record(now, rtt, ok)
+	if ok && rtt > 0 {
+		t.smooth(rtt)
+	}
+	t.record(now, ok)
 }
 
 // record takes one result, of a steady probe or of a burst.
-func (t *tracker) record(now, rtt time.Duration, ok bool) {
-	if ok {
-		t.smooth(rtt)
-	}
+func (t *tracker) record(now time.Duration, ok bool) {
 	if t.filter.Observe(now, ok) && ok {
 		t.window.Reset() // losses of the outage say nothing about now
 	}

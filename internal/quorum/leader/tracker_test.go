@@ -34,7 +34,7 @@ func TestTrackerNeedsABurstToBeCertain(t *testing.T) {
 	}
 	for range tr.timing.Burst {
 		at += tr.timing.Spacing
-		tr.record(at, 0, false)
+		tr.record(at, false)
 	}
 	if v := tr.view(at + time.Second); v.State != Down || v.Since != time.Second {
 		t.Fatalf("after a failed burst: %+v", v)
@@ -45,7 +45,7 @@ func TestTrackerBurstThatAnswersClearsSuspicion(t *testing.T) {
 	tr := newTracker(defaultTiming())
 	at := seen(tr, 0, tr.timing.Rise, true)
 	tr.steady(at, 0, false)
-	tr.record(at, time.Millisecond, true)
+	tr.record(at, true)
 	if tr.suspicious() || tr.view(at).State != Up {
 		t.Fatalf("still suspicious: %+v", tr.view(at))
 	}
@@ -83,14 +83,15 @@ func TestTrackerTimeoutFollowsTheRoundTrip(t *testing.T) {
 	if d := tr.timeout(false); d != tr.timing.Floor {
 		t.Errorf("timeout %v before a round trip is known", d)
 	}
-	tr.record(0, 86*time.Millisecond, true)
+	tr.steady(0, 86*time.Millisecond, true)
+	tr.steady(tick, 0, true) // a fresh connection says nothing about the round trip
 	if d := tr.timeout(false); d != 394*time.Millisecond {
 		t.Errorf("timeout %v at 86 ms", d)
 	}
 	if d := tr.timeout(true); d <= tr.timeout(false) {
 		t.Errorf("a fresh connection needs longer, got %v", d)
 	}
-	tr.record(0, 10*time.Second, true)
+	tr.steady(2*tick, 10*time.Second, true)
 	if d := tr.timeout(true); d != tr.timing.Ceiling {
 		t.Errorf("timeout %v above the ceiling", d)
 	}

@@ -25,6 +25,7 @@ type watch struct {
 	mu      sync.Mutex
 	tracker *tracker
 	wrong   bool // something answers at the address, but not this member
+	wrongAt time.Duration
 	lastErr error
 }
 
@@ -65,6 +66,9 @@ func (w *watch) run(ctx context.Context) {
 		rtt, err := w.probe(ctx, useFresh)
 		if ctx.Err() != nil {
 			return
+		}
+		if useFresh {
+			rtt = 0
 		}
 		w.note(func(t *tracker, now time.Duration) { t.steady(now, rtt, err == nil) }, err)
 		if w.suspicious() {
@@ -123,7 +127,7 @@ func (w *watch) burst(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.note(func(t *tracker, now time.Duration) { t.record(now, r.rtt, r.err == nil) }, r.err)
+		w.note(func(t *tracker, now time.Duration) { t.record(now, r.err == nil) }, r.err)
 	}
 }
 
@@ -137,6 +141,9 @@ func (w *watch) identify(ctx context.Context) {
 	w.mu.Lock()
 	was := w.wrong
 	w.wrong = !known
+	if w.wrong && !was {
+		w.wrongAt = w.clock()
+	}
 	w.mu.Unlock()
 	if was != !known {
 		w.log.Warn("peer address answers for another cluster", keyWrong, !known, keyRemedy, "check that the peer URL leads to this member")
@@ -176,7 +183,7 @@ func (w *watch) link() Link {
 	defer w.mu.Unlock()
 	l := w.tracker.view(w.clock())
 	if w.wrong && l.State == Up {
-		l.State = Down
+		l.State, l.Since = Down, w.clock()-w.wrongAt
 	}
 	return l
 }
