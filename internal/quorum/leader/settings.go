@@ -20,8 +20,9 @@ import (
 // that docs/guide/leader.md explains.
 type Settings struct {
 	Etcd EtcdSettings `yaml:"etcd"`
-	// Prefix is where rows and the last decision live in etcd. "/threek"
-	// shares the keys of the seed's agents.
+	// Prefix is where rows and the last decision live in etcd: members/<id>
+	// and decision below it. What stands there and is no row of this version is
+	// left alone and makes nobody known.
 	Prefix string `yaml:"prefix"`
 	// Zone is this member's zone, for the order below.
 	Zone string `yaml:"zone"`

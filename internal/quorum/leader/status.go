@@ -37,6 +37,8 @@ type Status struct {
 	WaitMS    int64    `json:"wait_ms,omitempty"`
 	Penalty   float64  `json:"penalty"`
 	Reasoning []string `json:"reasoning"`
+	// Warnings are things to mend at any member, one line each.
+	Warnings []string `json:"warnings,omitempty"`
 	// Conditions are the things a person should mend, by name.
 	Conditions map[string]string `json:"conditions"`
 }
@@ -75,7 +77,7 @@ func (a *Agent) Status() Status {
 		Version: statusVersion, Self: snap.Self.String(), Name: a.name(snap, snap.Self),
 		Leader: a.name(snap, snap.Own.Leader), Term: snap.Own.Term, DryRun: a.settings.DryRun,
 		Decision: string(plan.Refused), WaitMS: ms(plan.Wait), Penalty: state.Penalty(a.cfg, a.clock()),
-		Reasoning: Explain(a.cfg, state, snap, plan), Conditions: a.cond.all(),
+		Reasoning: Explain(a.cfg, state, snap, plan), Warnings: Warnings(a.cfg, snap), Conditions: a.cond.all(),
 	}
 	if plan.Move != nil {
 		s.Decision = "move"
@@ -173,6 +175,9 @@ func (s Status) print(w io.Writer) error {
 	_, _ = fmt.Fprintln(w)
 	for _, line := range s.Reasoning {
 		_, _ = fmt.Fprintln(w, line)
+	}
+	for _, line := range s.Warnings {
+		_, _ = fmt.Fprintln(w, "! "+line)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Conditions)) {
 		_, _ = fmt.Fprintf(w, "! %s: %s\n", name, s.Conditions[name])
