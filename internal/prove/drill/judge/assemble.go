@@ -108,6 +108,9 @@ func variant(g group) report.Variant {
 			v.Reasons = append(v.Reasons, reason)
 		}
 	}
+	if g.c.Compare != nil && (g.with == nil || g.without == nil) {
+		v.Reasons = append(v.Reasons, "not compared: run without --with/--without")
+	}
 	return v
 }
 

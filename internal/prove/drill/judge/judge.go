@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
@@ -71,6 +72,9 @@ func (j *run) judgePaths() {
 // conclude forms the verdict of the run from the four answers.
 func (j *run) conclude(doubts []string) {
 	j.out.Verdict = report.Pass
+	if !j.judges() {
+		doubts = append(doubts, "the scenario says of no path that it is affected or clean; nothing was judged")
+	}
 	if len(doubts) > 0 {
 		j.out.Verdict, j.out.Reasons = report.Inconclusive, doubts
 		return
@@ -86,6 +90,14 @@ func (j *run) conclude(doubts []string) {
 	if unsure := j.reasons(report.Inconclusive); len(unsure) > 0 {
 		j.out.Verdict, j.out.Reasons = report.Inconclusive, unsure
 	}
+}
+
+// judges says whether any path is on trial. Scenarios without one are refused,
+// but records may be older than that.
+func (j *run) judges() bool {
+	return slices.ContainsFunc(j.out.Paths, func(p report.Path) bool {
+		return p.Role == scenario.RoleAffected || p.Role == scenario.RoleClean
+	})
 }
 
 // reasons lists what the paths with this verdict say, in the order of paths.

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,11 @@ func TestRun(t *testing.T) {
 		{name: "without agents nothing is felt", without: true, world: always, verdict: report.Inconclusive,
 			reason: "answered again after 0 ms"},
 
+		{name: "without agents only the last sample fails", without: true, world: world(always).broken(refused, 19.8, 20, "b/main/put", "b/main/get"), verdict: report.Inconclusive,
+			reason: "answered again 5 times in a row from 5.8 s on"},
+		{name: "without agents it answers for a while", without: true, world: split(8).broken(timeout, 10, 20, "b/main/put", "b/main/get"), verdict: report.Inconclusive,
+			reason: "it was not felt to the end"},
+
 		{name: "leader in c", variant: "leader-c", world: always, verdict: report.Pass},
 		{name: "leader in c is moved", variant: "leader-c", world: always, moves: []float64{3}, verdict: report.Fail,
 			reason: "1 leadership move, at most 0 allowed"},
@@ -79,6 +85,16 @@ func TestRun(t *testing.T) {
 					return strings.HasPrefix(s.Path, "b/") && s.Sent.After(at(10))
 				})
 			}},
+		{name: "prober stalls for less than a timeout", world: split(3.2), moves: []float64{3.2}, verdict: report.Inconclusive, reason: "c/main/get/new: no sample for 1.6 s",
+			spoil: without("c/main/get/new", 10, 11.4)},
+		{name: "control path without samples", world: split(3.2), moves: []float64{3.2}, verdict: report.Inconclusive, reason: "b/control: no sample for",
+			spoil: without("b/control", -3, 30)},
+		{name: "lost ticks", world: split(3.2), moves: []float64{3.2}, verdict: report.Inconclusive, reason: "a/main/get/new: the prober lost 2 ticks",
+			spoil: without("a/main/get/new", 10, 10.4)},
+		{name: "one tick is lost amid requests that hang", without: true, world: split(20), verdict: report.Pass,
+			spoil: without("b/main/get/new", 10, 10.2)},
+		{name: "nothing is on trial", world: always, variant: "leader-c", verdict: report.Inconclusive, reason: "of no path that it is affected or clean",
+			spoil: func(r *record.Record) { r.Case.Expect = nil }},
 		{name: "a failure beside a doubt is a doubt", world: split(30), verdict: report.Inconclusive, reason: "too busy",
 			spoil: func(r *record.Record) { r.Samples[40].Scheduled = r.Samples[40].Sent.Add(-time.Second) }},
 	} {
@@ -104,6 +120,42 @@ func TestRun(t *testing.T) {
 				t.Errorf("reasons %q, want one with %q", got.Reasons, tc.reason)
 			}
 		})
+	}
+}
+
+// without removes the samples of a path that were sent in [from, to).
+func without(path string, from, to float64) func(*record.Record) {
+	return func(r *record.Record) {
+		r.Samples = slices.DeleteFunc(r.Samples, func(s probe.Sample) bool {
+			return s.Path == path && !s.Sent.Before(at(from)) && s.Sent.Before(at(to))
+		})
+	}
+}
+
+// A flap must be felt in each of its cuts, not in the last alone.
+func TestNeverHoldsInEveryCut(t *testing.T) {
+	flap := func(skip int) *record.Record {
+		w := world(always)
+		c := load(t, "flap", "main")
+		var faults []record.Fault
+		for i := range 8 {
+			from := float64(8 * i)
+			to := min(from+4, 60)
+			faults = append(faults, record.Fault{Name: fmt.Sprintf("a-b-%d", i+1), Kind: "cut", From: at(from), To: at(to), Verified: true})
+			if i != skip {
+				w = w.broken(timeout, from, to, "b/main/put", "b/main/get")
+			}
+		}
+		rec := film(c, false, w)
+		rec.Run.Faults = faults
+		return rec
+	}
+	if got := Run(flap(-1)); got.Verdict != report.Pass {
+		t.Errorf("every cut is felt: verdict %s, %q", got.Verdict, got.Reasons)
+	}
+	got := Run(flap(3))
+	if got.Verdict != report.Inconclusive || !strings.Contains(strings.Join(got.Reasons, "\n"), "from 26.1 s on") {
+		t.Errorf("the fourth cut is not felt: verdict %s, %q", got.Verdict, got.Reasons)
 	}
 }
 
@@ -237,6 +289,18 @@ func TestFailedRunWithoutAgentsIsInconclusive(t *testing.T) {
 	got := Assemble([]*record.Record{film(load(t, "partial-split", "main"), false, w)})
 	if got.Verdict != report.Inconclusive {
 		t.Errorf("verdict %s, want inconclusive: the world without agents is not on trial", got.Verdict)
+	}
+}
+
+// A comparison that the scenario asks for and one side of which is missing is
+// said to be missing.
+func TestOneSideIsNotCompared(t *testing.T) {
+	w := world(always).broken(refused, 0, 15, "b/main")
+	for _, agents := range []bool{true, false} {
+		got := Assemble([]*record.Record{film(load(t, "site-loss", "main"), agents, w)})
+		if got.Verdict != report.Pass || !slices.Equal(got.Reasons, []string{"not compared: run without --with/--without"}) {
+			t.Errorf("agents %v: verdict %s, reasons %q", agents, got.Verdict, got.Reasons)
+		}
 	}
 }
 

@@ -104,7 +104,7 @@ func (j *run) judgeAffected(p *report.Path, path scenario.Path, e scenario.Expec
 	}
 	switch want {
 	case scenario.Never:
-		j.judgeNever(p, e)
+		j.judgeNever(p, path, e, samples)
 	case scenario.Any:
 		p.Verdict = report.NotApplicable
 	default:
@@ -117,7 +117,7 @@ func (j *run) judgeAffected(p *report.Path, path scenario.Path, e scenario.Expec
 
 // judgeNever wants a path to stay broken while the fault lasts. If it does
 // not, the fault was not what the scenario says it is.
-func (j *run) judgeNever(p *report.Path, e scenario.Expectation) {
+func (j *run) judgeNever(p *report.Path, path scenario.Path, e scenario.Expectation, samples []probe.Sample) {
 	p.Verdict = report.Pass
 	if e.Unfelt && p.Failed == 0 {
 		return
@@ -125,6 +125,11 @@ func (j *run) judgeNever(p *report.Path, e scenario.Expectation) {
 	if p.RecoveredMS != nil {
 		p.Verdict = report.Inconclusive
 		p.Reason = fmt.Sprintf("answered again after %s though the fault was in force and nobody helped; it was not felt as described", secs(*p.RecoveredMS))
+		return
+	}
+	if at, ok := j.spelled(path, e, samples); ok {
+		p.Verdict = report.Inconclusive
+		p.Reason = fmt.Sprintf("answered again %d times in a row from %s on though the fault was in force and nobody helped; it was not felt to the end", stableFor, secs(j.ms(at)))
 		return
 	}
 	p.Reason = "down until the heal, as expected without the agents"

@@ -167,6 +167,10 @@ func TestMistakesGetOneLine(t *testing.T) {
 		{"hold shorter than its window", "role: clean", "role: affected, window: takeover}]\nphases: {hold: 6s}\ncompare: {tolerance: 1s}\npaths: [{sites: [a]", `x.yaml: variants[0]: phases.hold: 6s is shorter than 6.786s, which is a second more than the window takeover of expect[0]`},
 		{"no product", "role: clean}]", "role: clean}]\npaths: [{sites: [a], kinds: [put], modes: [new]}, {sites: [a], kinds: [get], modes: [reused]}]", `x.yaml: variants[0]: paths: two sets meet at client a asking main in site a; merge them into one with all kinds and modes`},
 		{"two intervals", "role: clean}]", "role: clean}]\npaths: [{sites: [a], kinds: [put]}, {sites: [a], kinds: [get], interval: 1s}]", `x.yaml: variants[0]: paths: client a asks main in site a at two intervals or timeouts; give them one`},
+		{"nothing expected", "expect: [{role: clean}]", "expect: []", `x.yaml: variants[0]: expect: is empty; say who may notice what, such as {role: clean}`},
+		{"nothing judged", "role: clean", "role: info", `x.yaml: variants[0]: expect: no path is affected or clean; add an entry such as {role: clean}, else nothing is judged`},
+		{"fits no path", "role: clean}", "role: clean}, {role: clean, kinds: [watch], modes: [new]}", `x.yaml: variants[0]: expect[1]: clean fits no path; change its sites, clusters, kinds or modes, or add such paths`},
+		{"judged already", "role: clean}", "role: clean}, {role: affected, sites: [b], window: takeover}", `x.yaml: variants[0]: expect[1]: affected fits only paths that earlier entries judge; move it up or remove it`},
 		{"two documents", "version: 1", "version: 1\n---\nversion: 1", `x.yaml:2: a second document starts here; keep one document per file`},
 	} {
 		text := strings.Replace(small, tc.old, tc.new, 1)

@@ -254,6 +254,9 @@ func (c *Case) checkProducts() error {
 }
 
 func (c *Case) checkExpect() error {
+	if len(c.Expect) == 0 {
+		return fmt.Errorf("expect: is empty; say who may notice what, such as {role: clean}")
+	}
 	for i, e := range c.Expect {
 		if err := c.checkExpectation(e); err != nil {
 			return fmt.Errorf("expect[%d].%w", i, err)
@@ -261,6 +264,29 @@ func (c *Case) checkExpect() error {
 		if err := c.checkHold(e); err != nil {
 			return fmt.Errorf("phases.hold: %s %w of expect[%d]", c.Phases.Hold, err, i)
 		}
+	}
+	return c.checkJudged()
+}
+
+// checkJudged refuses expectations that judge nothing: a scenario passes too
+// easily when what it says of a path is never asked.
+func (c *Case) checkJudged() error {
+	judged := false
+	for i, e := range c.Expect {
+		fits := func(p Path) bool { return e.matches(p) }
+		earlier := func(p Path) bool {
+			return slices.ContainsFunc(c.Expect[:i], func(e Expectation) bool { return e.matches(p) })
+		}
+		if !slices.ContainsFunc(c.Paths, fits) {
+			return fmt.Errorf("expect[%d]: %s fits no path; change its sites, clusters, kinds or modes, or add such paths", i, e.Role)
+		}
+		if !slices.ContainsFunc(c.Paths, func(p Path) bool { return fits(p) && !earlier(p) }) {
+			return fmt.Errorf("expect[%d]: %s fits only paths that earlier entries judge; move it up or remove it", i, e.Role)
+		}
+		judged = judged || e.Role == RoleAffected || e.Role == RoleClean
+	}
+	if !judged {
+		return fmt.Errorf("expect: no path is affected or clean; add an entry such as {role: clean}, else nothing is judged")
 	}
 	return nil
 }
