@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/judge"
@@ -131,7 +129,8 @@ func (e *engine) inject(ctx context.Context, a action) error {
 }
 
 // strike hits the processes of a step. It comes before the cuts: a process
-// dies at once, a cut takes a measurement to return.
+// dies at once, a cut takes a measurement to return. Each process is looked at
+// afterwards, for a signal that was sent is not yet one that was felt.
 func (e *engine) strike(ctx context.Context, a action) error {
 	for _, t := range a.step.Kill {
 		if err := e.each(t, func(p scenario.Process) error { return e.kill(ctx, p) }); err != nil {
@@ -139,26 +138,27 @@ func (e *engine) strike(ctx context.Context, a action) error {
 		}
 	}
 	for _, t := range a.step.Stop {
-		if err := e.each(t, func(p scenario.Process) error { return e.end(ctx, p, 10*time.Second) }); err != nil {
+		if err := e.each(t, func(p scenario.Process) error { return e.stop(ctx, p) }); err != nil {
 			return err
 		}
 	}
 	for _, t := range a.step.Pause {
-		if err := e.each(t, func(p scenario.Process) error { return e.signal(p, syscall.SIGSTOP) }); err != nil {
+		if err := e.each(t, func(p scenario.Process) error { return e.pause(ctx, p) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// each applies f to every running process that target names.
+// each applies f to every process that target names; agents only in a run that
+// has them.
 func (e *engine) each(target string, f func(scenario.Process) error) error {
 	procs, err := e.c.Resolve(target)
 	if err != nil {
 		return err
 	}
 	for _, p := range procs {
-		if p.Agent && !e.agents {
+		if p.Agent && (!e.agents || e.c.Agents == "none") {
 			continue
 		}
 		if err := f(p); err != nil {
@@ -166,30 +166,6 @@ func (e *engine) each(target string, f func(scenario.Process) error) error {
 		}
 	}
 	return nil
-}
-
-func (e *engine) kill(ctx context.Context, p scenario.Process) error { return e.end(ctx, p, 0) }
-
-// end stops a process; grace 0 kills it.
-func (e *engine) end(ctx context.Context, p scenario.Process, grace time.Duration) error {
-	if p.Agent {
-		return e.stopAgent(ctx, p, grace)
-	}
-	if grace == 0 {
-		return e.members[p].Kill(ctx)
-	}
-	return e.members[p].Stop(ctx)
-}
-
-func (e *engine) signal(p scenario.Process, sig os.Signal) error {
-	child := e.running[p]
-	if !p.Agent {
-		child = e.members[p].Child()
-	}
-	if child == nil {
-		return nil
-	}
-	return child.Signal(sig)
 }
 
 // undo takes one fault back.
@@ -218,7 +194,7 @@ func (e *engine) undo(ctx context.Context, a action) error {
 // revive starts or continues the processes of a step, members before agents.
 func (e *engine) revive(ctx context.Context, s scenario.Step) error {
 	for _, t := range s.Pause {
-		if err := e.each(t, func(p scenario.Process) error { return e.signal(p, syscall.SIGCONT) }); err != nil {
+		if err := e.each(t, e.resume); err != nil {
 			return err
 		}
 	}
