@@ -163,20 +163,27 @@ func (j *run) watched() []scenario.Path {
 }
 
 // lost counts the numbers missing between samples: ticks that the prober could
-// not serve. A single one between two that failed or stalled is forgiven: as many
-// requests may hang at once as fit into the timeout and one more, so a timer a
-// tick late is enough to lose one (3 of 25 healthy runs on two cores did, once
-// each), and the outage around it is the same.
+// not serve. A single one amid requests that hang is forgiven: as many may hang
+// at once as fit into the timeout and one more, so a timer a tick late is
+// enough to lose one (3 of 25 healthy runs on two cores did, once each), and
+// the outage around it is the same.
 func lost(samples []probe.Sample) int {
 	n := 0
 	for i := 1; i < len(samples); i++ {
-		a, b := samples[i-1], samples[i]
-		if b.Seq <= a.Seq+1 || b.Seq == a.Seq+2 && hurt(a) && hurt(b) {
-			continue
+		switch missing := int(samples[i].Seq) - int(samples[i-1].Seq) - 1; {
+		case missing < 1, missing == 1 && hung(samples[:i]):
+		default:
+			n += missing
 		}
-		n += int(b.Seq - a.Seq - 1)
 	}
 	return n
+}
+
+// hung says whether a request that failed or stalled was still in flight when
+// the last one was sent.
+func hung(samples []probe.Sample) bool {
+	last := samples[len(samples)-1].Sent
+	return slices.ContainsFunc(samples, func(s probe.Sample) bool { return hurt(s) && s.Done.After(last) })
 }
 
 // longestHole is the longest time without a sample, from the baseline to the

@@ -35,6 +35,18 @@ func TestRun(t *testing.T) {
 			reason: "sooner than the timers allow"},
 		{name: "no move", world: split(3.2), verdict: report.Fail, reason: "0 leadership moves, at least 1 expected"},
 		{name: "moved twice", world: split(3.2), moves: []float64{3.2, 9}, verdict: report.Fail, reason: "2 leadership moves, at most 1 allowed"},
+		{name: "moved by an attempt that is said to have failed", world: split(3.2), verdict: report.Pass, spoil: attempted(2, "true", 3.2)},
+		{name: "moved again by such an attempt", world: split(3.2), moves: []float64{3.2}, verdict: report.Fail, reason: "2 leadership moves, at most 1 allowed",
+			spoil: attempted(9, "true", 15.9)},
+		{name: "changed before the attempt was given up", world: split(3.2), moves: []float64{3.2}, verdict: report.Fail, reason: "2 leadership moves, at most 1 allowed",
+			spoil: attempted(9, "true", 8)},
+		{name: "attempt without a call", world: split(3.2), moves: []float64{3.2}, verdict: report.Pass, spoil: attempted(9, "false", 9.5)},
+		{name: "attempt without a change", world: split(3.2), moves: []float64{3.2}, verdict: report.Pass, spoil: attempted(9, "true", 16.1)},
+		{name: "attempt before the move that made the change", world: split(3.2), moves: []float64{3.2}, verdict: report.Pass, spoil: attempted(2, "true", 3.25)},
+		{name: "attempt of another cluster", world: split(3.2), moves: []float64{3.2}, verdict: report.Pass, spoil: func(r *record.Record) {
+			attempted(9, "true", 10)(r)
+			r.Events[len(r.Events)-1].Cluster = "other"
+		}},
 		{name: "clean path stalls", world: split(3.2).broken(refused, 3, 4.5, "c/main/put/new"), moves: []float64{3.2}, verdict: report.Fail,
 			reason: "c/main/put/new: gap of 1.8 s, allowed 1.0 s: dial: refused"},
 		{name: "clean path answers late", world: split(3.2).waits(5, 7.5, "c/main/get/new"), moves: []float64{3.2}, verdict: report.Fail,
@@ -93,6 +105,8 @@ func TestRun(t *testing.T) {
 			spoil: without("a/main/get/new", 10, 10.4)},
 		{name: "one tick is lost amid requests that hang", without: true, world: split(20), verdict: report.Pass,
 			spoil: without("b/main/get/new", 10, 10.2)},
+		{name: "one tick is lost though all is well", world: split(3.2), moves: []float64{3.2}, verdict: report.Inconclusive, reason: "b/main/get/new: the prober lost 1 tick",
+			spoil: without("b/main/get/new", 10, 10.2)},
 		{name: "nothing is on trial", world: always, variant: "leader-c", verdict: report.Inconclusive, reason: "of no path that it is affected or clean",
 			spoil: func(r *record.Record) { r.Case.Expect = nil }},
 		{name: "a failure beside a doubt is a doubt", world: split(30), verdict: report.Inconclusive, reason: "too busy",
@@ -120,6 +134,17 @@ func TestRun(t *testing.T) {
 				t.Errorf("reasons %q, want one with %q", got.Reasons, tc.reason)
 			}
 		})
+	}
+}
+
+// attempted adds a move that failed, begun 2 s before, and a change of leader.
+func attempted(seconds float64, called string, changed float64) func(*record.Record) {
+	return func(r *record.Record) {
+		r.Events = append(r.Events,
+			record.Event{At: at(seconds - 2), Source: "agent/a", Kind: record.KindMoving, Cluster: "main"},
+			record.Event{At: at(seconds), Source: "agent/a", Kind: record.KindMoveFailed, Cluster: "main", Keys: map[string]string{"attempted": called}},
+			record.Event{At: at(changed), Source: "observer", Kind: record.KindLeader, Cluster: "main", Keys: map[string]string{"from": "a1", "to": "c1"}})
+		r.Sort()
 	}
 }
 

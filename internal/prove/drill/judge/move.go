@@ -1,10 +1,6 @@
 package judge
 
 import (
-	"strconv"
-	"time"
-
-	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 	"github.com/holdfast-ha/holdfast/internal/prove/probe"
 )
@@ -42,19 +38,8 @@ func (j *run) recovery() {
 	j.out.RecoveryMS = ptr(latest)
 }
 
-// move is one leadership transfer by an agent: from the call to its return.
-type move struct {
-	cluster  string
-	from, to time.Time
-}
-
 func (j *run) moves() {
-	var moves []move
-	for _, e := range j.rec.Events {
-		if e.Kind == record.KindMove {
-			moves = append(moves, move{e.Cluster, e.At.Add(-took(e)), e.At})
-		}
-	}
+	moves := j.transfers()
 	j.out.Moves = len(moves)
 	if len(moves) == 0 {
 		return
@@ -62,14 +47,6 @@ func (j *run) moves() {
 	j.out.FirstMoveMS = ptr(j.ms(moves[0].to))
 	j.out.TransferMS = ptr(millis(moves[0].to.Sub(moves[0].from)))
 	j.out.Inflight = j.inflight(moves)
-}
-
-func took(e record.Event) time.Duration {
-	ms, err := strconv.ParseFloat(e.Keys["took_ms"], 64)
-	if err != nil || ms < 0 || ms > 60_000 {
-		return 0
-	}
-	return time.Duration(ms * float64(time.Millisecond))
 }
 
 // inflight counts the requests that a move cost: in flight at some time of it,
