@@ -43,6 +43,13 @@ func conclude(out *report.Report, variants []report.Variant) {
 	for _, v := range variants {
 		out.Verdict = worse(out.Verdict, v.Verdict)
 		maps.Copy(out.Numbers, numbers(v))
+	}
+	for i, v := range variants {
+		if i == 0 && v.Verdict == report.Pass && out.Verdict != report.Pass {
+			// The report has no verdict of its own for the main variant and takes
+			// a remark on it for a failed comparison. Its runs keep theirs.
+			continue
+		}
 		for _, r := range v.Reasons {
 			if len(variants) > 1 {
 				r = v.Name + ": " + r

@@ -34,6 +34,8 @@ type run struct {
 	rec   *record.Record
 	paths map[string][]probe.Sample
 	out   report.Run
+	// moved holds the indices of the leader changes that agents' moves made.
+	moved map[int]bool
 }
 
 // Run judges one record.
@@ -79,17 +81,20 @@ func (j *run) conclude(doubts []string) {
 		j.out.Verdict, j.out.Reasons = report.Inconclusive, doubts
 		return
 	}
+	notes := j.unasked()
 	failed := j.reasons(report.Fail)
 	if reason := j.movesOutOfBounds(); reason != "" {
 		failed = append(failed, reason)
 	}
 	if len(failed) > 0 {
-		j.out.Verdict, j.out.Reasons = report.Fail, failed
+		j.out.Verdict, j.out.Reasons = report.Fail, append(failed, notes...)
 		return
 	}
 	if unsure := j.reasons(report.Inconclusive); len(unsure) > 0 {
-		j.out.Verdict, j.out.Reasons = report.Inconclusive, unsure
+		j.out.Verdict, j.out.Reasons = report.Inconclusive, append(unsure, notes...)
+		return
 	}
+	j.out.Reasons = notes
 }
 
 // judges says whether any path is on trial. Scenarios without one are refused,

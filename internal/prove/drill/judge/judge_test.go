@@ -148,6 +148,38 @@ func attempted(seconds float64, called string, changed float64) func(*record.Rec
 	}
 }
 
+// A change of leader that nobody asked for is shown beside the verdict.
+func TestUnaskedChangeOfLeaderIsShown(t *testing.T) {
+	siteB := world(always).broken(refused, 0, 15, "b/main")
+	for _, tc := range []struct {
+		name, from string
+		at         float64
+		fault      record.Fault
+		shown      bool
+	}{
+		{"no fault took a", "a1", 6, record.Fault{Name: "site-b"}, true},
+		{"after the heal", "a1", 16, record.Fault{Name: "site-b"}, false},
+		{"its process was killed", "b1", 2, record.Fault{Name: "site-b"}, false},
+		{"its site was cut off", "c1", 2, record.Fault{Name: "x", Links: []report.Link{{From: "c", To: "a"}, {From: "c", To: "b"}}}, false},
+		{"one link of its site was cut", "c1", 2, record.Fault{Name: "x", Links: []report.Link{{From: "c", To: "a"}}}, true},
+	} {
+		for _, agents := range []bool{true, false} {
+			rec := film(load(t, "site-loss", "main"), agents, siteB)
+			tc.fault.From, tc.fault.To, tc.fault.Verified = at(0), at(15), true
+			rec.Run.Faults = []record.Fault{tc.fault}
+			rec.Events = []record.Event{{At: at(tc.at), Kind: record.KindLeader, Cluster: "main", Keys: map[string]string{"from": tc.from, "to": "d1"}}}
+			got := Run(rec)
+			want := 0
+			if tc.shown && agents {
+				want = 1
+			}
+			if got.Verdict != report.Pass || len(got.Reasons) != want {
+				t.Errorf("%s, agents %v: verdict %s, reasons %q, want %d", tc.name, agents, got.Verdict, got.Reasons, want)
+			}
+		}
+	}
+}
+
 // without removes the samples of a path that were sent in [from, to).
 func without(path string, from, to float64) func(*record.Record) {
 	return func(r *record.Record) {
@@ -326,6 +358,18 @@ func TestOneSideIsNotCompared(t *testing.T) {
 		if got.Verdict != report.Pass || !slices.Equal(got.Reasons, []string{"not compared: run without --with/--without"}) {
 			t.Errorf("agents %v: verdict %s, reasons %q", agents, got.Verdict, got.Reasons)
 		}
+	}
+}
+
+// A remark on the main variant is not what another variant failed for.
+func TestRemarkIsNoReasonForAnothersFailure(t *testing.T) {
+	w := world(always).broken(refused, 0, 15, "b/main")
+	got := Assemble([]*record.Record{
+		film(load(t, "site-loss", "main"), true, w),
+		film(load(t, "site-loss", "leader-b"), true, w.broken(refused, 0, 20, "a/main/put")),
+	})
+	if got.Verdict != report.Fail || len(got.Reasons) == 0 || slices.ContainsFunc(got.Reasons, func(r string) bool { return strings.HasPrefix(r, "main: ") }) {
+		t.Errorf("verdict %s, reasons %q, want those of leader-b alone", got.Verdict, got.Reasons)
 	}
 }
 

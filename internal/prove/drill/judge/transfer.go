@@ -30,23 +30,23 @@ type move struct {
 // belongs to one move at most, and to one that succeeded first.
 func (j *run) transfers() []move {
 	var moves []move
-	claimed := map[int]bool{}
+	j.moved = map[int]bool{}
 	for _, e := range j.rec.Events {
 		if e.Kind != record.KindMove {
 			continue
 		}
 		from := e.At.Add(-took(e))
 		moves = append(moves, move{e.Cluster, from, e.At})
-		i := j.change(e, from.Add(-seenWithin), e.At.Add(seenWithin), claimed)
-		claimed[i] = true
+		i := j.change(e, from.Add(-seenWithin), e.At.Add(seenWithin))
+		j.moved[i] = true
 	}
 	for i, e := range j.rec.Events {
 		if e.Kind != record.KindMoveFailed || e.Keys["attempted"] != "true" {
 			continue
 		}
 		began := j.began(i)
-		if c := j.change(e, began, e.At.Add(lateMove), claimed); c >= 0 {
-			claimed[c] = true
+		if c := j.change(e, began, e.At.Add(lateMove)); c >= 0 {
+			j.moved[c] = true
 			moves = append(moves, move{e.Cluster, began, j.rec.Events[c].At})
 		}
 	}
@@ -56,9 +56,9 @@ func (j *run) transfers() []move {
 
 // change finds the first unclaimed change of the leader of e's cluster in
 // [from, to]; -1 when there is none.
-func (j *run) change(e record.Event, from, to time.Time, claimed map[int]bool) int {
+func (j *run) change(e record.Event, from, to time.Time) int {
 	for i, c := range j.rec.Events {
-		if c.Kind == record.KindLeader && c.Cluster == e.Cluster && !claimed[i] && !c.At.Before(from) && !c.At.After(to) {
+		if c.Kind == record.KindLeader && c.Cluster == e.Cluster && !j.moved[i] && !c.At.Before(from) && !c.At.After(to) {
 			return i
 		}
 	}
