@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -87,7 +88,8 @@ func (m *Member) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, fmt.Errorf("read status of %s: %w", m.Endpoint, m.diagnose(Explain(err)))
 	}
-	r, err := cli.Status(ctx, m.Endpoint)
+	// The client's own Status dials anew on every call, a TLS handshake each.
+	r, err := etcdserverpb.NewMaintenanceClient(cli.ActiveConnection()).Status(ctx, &etcdserverpb.StatusRequest{})
 	if err != nil {
 		return Status{}, fmt.Errorf("read status of %s: %w", m.Endpoint, m.diagnose(m.refused(Explain(err))))
 	}
