@@ -78,7 +78,9 @@ func TestStatusBeforeTheAgentHasStarted(t *testing.T) {
 		}
 	}
 	cancel()
-	<-ended
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 // lines hands over what is written, line by line.
