@@ -155,5 +155,8 @@ func figure(v *float64, unit string) string {
 	if v == nil {
 		return "-"
 	}
+	if *v >= 10000 { // %g would turn to exponents
+		return strings.TrimSpace(fmt.Sprintf("%.0f %s", *v, unit))
+	}
 	return strings.TrimSpace(fmt.Sprintf("%.4g %s", *v, unit))
 }
