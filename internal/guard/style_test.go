@@ -165,7 +165,7 @@ func TestWordsKeptOut(t *testing.T) {
 			"b.md":      "see /ro" + "ot/x and $HOME/ro" + "ot/x\n",
 			"scripts/c": "cd /wo" + "rk/main\n",
 			"d.yaml":    "by: Cla" + "ude\n",
-			"e.md":      "framework/x, https://host/home/x, `./work/x`\n",
+			"e.md":      "framework/x, https://host/home/x, `./wo" + "rk/x`\n",
 		},
 		"a.go:3", "b.md:1", "scripts/c:1", "d.yaml:1",
 	)
