@@ -1,0 +1,142 @@
+package kubeapi
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/holdfast-ha/holdfast/internal/base/creds"
+)
+
+// Config says where the API is and who asks. The zero value of a field means
+// that it is not given; data wins over the file of the same name.
+type Config struct {
+	// Server is the URL of the API: "https://10.0.0.1:6443". http is accepted
+	// only for loopback without credentials, as kubectl proxy offers it.
+	Server string
+	// ServerName is the name that the server's certificate must be valid
+	// for; empty means the host of Server.
+	ServerName string
+	// CAFile and CAData are PEM certificates the server is verified with;
+	// none means the roots of the system.
+	CAFile string
+	CAData []byte
+	// CertFile and KeyFile, or CertData and KeyData, are the client's own.
+	CertFile, KeyFile string
+	CertData, KeyData []byte
+	// Token is sent as a bearer token. TokenFile is read at each request and
+	// wins over Token while it can be read and is not empty.
+	Token, TokenFile string
+	// Namespace is the one that the credentials are at home in; may be empty.
+	Namespace string
+	// Dial replaces how connections are made, e.g. to go through a balancer;
+	// nil means net.Dialer. It is given the host and port of Server.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// String names the server and the kind of credentials, never a secret.
+func (c Config) String() string {
+	with := "anonymously"
+	switch {
+	case c.hasCert() && c.hasToken():
+		with = "with a client certificate and a token"
+	case c.hasCert():
+		with = "with a client certificate"
+	case c.hasToken():
+		with = "with a token"
+	}
+	return c.Server + " " + with
+}
+
+// GoString keeps secrets out of %#v as well.
+func (c Config) GoString() string { return "kubeapi.Config{" + c.String() + "}" }
+
+func (c Config) hasCert() bool  { return c.CertFile != "" || len(c.CertData) > 0 }
+func (c Config) hasToken() bool { return c.Token != "" || c.TokenFile != "" }
+
+// base returns the parsed Server.
+func (c Config) base() (*url.URL, error) {
+	u, err := url.Parse(c.Server)
+	if err != nil || u.Host == "" || u.Hostname() == "" {
+		return nil, fmt.Errorf("server %q: not a URL; write https://HOST:PORT", c.Server)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("server of host %q: a URL with user, query or fragment; write https://HOST:PORT", u.Host)
+	}
+	u.Path = strings.TrimSuffix(u.Path, "/")
+	switch {
+	case u.Scheme == "https":
+		return u, nil
+	case u.Scheme != "http":
+		return nil, fmt.Errorf("server %q: scheme is not https; write https://HOST:PORT", c.Server)
+	case c.hasCert() || c.hasToken():
+		return nil, fmt.Errorf("server %q: credentials would travel in the clear; write https://HOST:PORT", c.Server)
+	case !loopback(u.Hostname()):
+		return nil, fmt.Errorf("server %q: plain http to another machine; write https://HOST:PORT", c.Server)
+	}
+	return u, nil
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// tls returns the client's side of TLS. What came as files follows the files
+// (package creds); what came as data is fixed.
+func (c Config) tls(host string) (*tls.Config, error) {
+	name := c.ServerName
+	if name == "" {
+		name = host
+	}
+	files := creds.Files{}
+	if len(c.CAData) == 0 {
+		files.CA = c.CAFile
+	}
+	if len(c.CertData) == 0 {
+		files.Cert, files.Key = c.CertFile, c.KeyFile
+	}
+	config, err := files.Client(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.CAData) > 0 {
+		if config.RootCAs, err = pool(c.CAData); err != nil {
+			return nil, err
+		}
+		config.InsecureSkipVerify, config.VerifyConnection = false, nil
+	}
+	if len(c.CertData) > 0 {
+		pair, err := c.pair()
+		if err != nil {
+			return nil, err
+		}
+		config.GetClientCertificate, config.Certificates = nil, []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+func pool(pem []byte) (*x509.CertPool, error) {
+	p := x509.NewCertPool()
+	if !p.AppendCertsFromPEM(pem) {
+		return nil, errors.New("certificate-authority-data: no certificate in PEM form; encode the CA file in base64")
+	}
+	return p, nil
+}
+
+func (c Config) pair() (tls.Certificate, error) {
+	if len(c.KeyData) == 0 {
+		return tls.Certificate{}, errors.New("client-key-data: missing beside client-certificate-data; give both or neither")
+	}
+	pair, err := tls.X509KeyPair(c.CertData, c.KeyData)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("client-certificate-data and client-key-data: %w; give the two that were issued together", err)
+	}
+	return pair, nil
+}

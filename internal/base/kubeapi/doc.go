@@ -1,0 +1,23 @@
+// Package kubeapi is a small client of the Kubernetes API: read, write, and
+// follow a collection, over net/http and encoding/json. It knows no type of
+// the API; callers declare the few fields they need. (client-go's typed scheme
+// alone costs about as much memory as a whole node agent may use.)
+//
+// Guarantees:
+//
+//   - The server is always verified, name and chain. Settings that would
+//     switch this off, send a secret in the clear, or run a program to obtain
+//     credentials are refused in one line that names the field.
+//   - Follow never ends before its context does. It survives a server that is
+//     not there yet, expired versions (410), a server that lags behind the one
+//     asked before, streams that fall silent without being closed, and answers
+//     that are too large or not JSON; it waits between attempts, with jitter.
+//   - In a partition the caller keeps what it was last told, and Report says
+//     since which error it has been without news. Nothing is ever reported as
+//     removed because it could not be read.
+//   - Rotated files take effect without a restart: certificates at the next
+//     handshake, tokens at the next request. A token file that vanished or is
+//     empty changes nothing; the last good token stays.
+//   - Answers are bounded (8 MiB a list, 4 MiB an event), and no error or log
+//     line contains a token, a key or the body of an answer.
+package kubeapi

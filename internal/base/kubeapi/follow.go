@@ -1,0 +1,207 @@
+package kubeapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+const (
+	// watchMin and watchMax bound how long one watch is asked to last: as
+	// client-go asks, so that a node costs the server no more than its kubelet.
+	watchMin, watchMax = 5 * time.Minute, 10 * time.Minute
+	// silence ends a watch without event or bookmark. Servers send a
+	// bookmark about every minute (apiserver, storage/cacher), also when
+	// nothing changes; a stream that misses one is not alive.
+	silence = 90 * time.Second
+)
+
+// Event is one change of an object.
+type Event[T any] struct {
+	// Deleted says that Object, in its last state, is gone; otherwise it was
+	// added or changed.
+	Deleted bool
+	Object  T
+}
+
+// Follower keeps a caller up to date about a collection. T declares the fields
+// of an object that matter, with json tags. The fields are set before Run.
+type Follower[T any] struct {
+	// Connect gives the client for the next request. It is called again
+	// after each failed one, so that new credentials are picked up, and
+	// may fail: then it is tried later.
+	Connect func() (*Client, error)
+	// Path is the collection: "/apis/discovery.k8s.io/v1/namespaces/x/endpointslices".
+	Path string
+	// Selector is a label selector; may be empty.
+	Selector string
+	// Replace is told the whole collection, after the first and each further list.
+	Replace func([]T)
+	// Apply is told one change.
+	Apply func(Event[T])
+	// Report is told the outcome of each request: nil when a list was read
+	// or a watch opened.
+	Report func(error)
+
+	client *Client
+	cursor cursor
+}
+
+// Run lists and watches until ctx ends, and returns its cause. The functions
+// are called from here, never two at once.
+func (f *Follower[T]) Run(ctx context.Context) error {
+	defer f.drop()
+	for ctx.Err() == nil {
+		wait := f.round(ctx)
+		if ctx.Err() == nil && wait > 0 {
+			sleep(ctx, jitter(wait))
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// round makes one request and returns how long to wait before the next.
+func (f *Follower[T]) round(ctx context.Context) time.Duration {
+	if err := f.connect(); err != nil {
+		f.Report(err)
+		return f.cursor.wait(err)
+	}
+	if !f.cursor.listed {
+		return f.list(ctx)
+	}
+	return f.watch(ctx)
+}
+
+func (f *Follower[T]) connect() (err error) {
+	if f.client == nil {
+		f.client, err = f.Connect()
+	}
+	return err
+}
+
+func (f *Follower[T]) drop() {
+	if f.client != nil {
+		f.client.Close()
+		f.client = nil
+	}
+}
+
+func (f *Follower[T]) list(ctx context.Context) time.Duration {
+	query := f.query()
+	version, match := f.cursor.query()
+	if version != "" {
+		query.Set("resourceVersion", version)
+	}
+	if match != "" {
+		query.Set("resourceVersionMatch", match)
+	}
+	var list struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+		Items []T `json:"items"`
+	}
+	data, err := f.client.Get(ctx, f.Path, query)
+	if err == nil {
+		if err = decodeJSON(data, &list); err == nil && list.Metadata.ResourceVersion == "" {
+			err = errors.New("answer has no resourceVersion; is this a Kubernetes API?")
+		}
+		if err != nil {
+			err = fmt.Errorf("get %s: %w", f.Path, err)
+		}
+	}
+	if ctx.Err() != nil {
+		return 0
+	}
+	if err != nil {
+		f.drop()
+		f.Report(err)
+		return f.cursor.listFailed(err)
+	}
+	f.cursor.gotList(list.Metadata.ResourceVersion)
+	f.Replace(list.Items)
+	f.Report(nil)
+	return 0
+}
+
+func (f *Follower[T]) query() url.Values {
+	query := url.Values{}
+	if f.Selector != "" {
+		query.Set("labelSelector", f.Selector)
+	}
+	return query
+}
+
+func (f *Follower[T]) watch(ctx context.Context) time.Duration {
+	start := time.Now()
+	events, err := f.stream(ctx)
+	if ctx.Err() != nil {
+		return 0
+	}
+	if err != nil {
+		f.drop()
+		if !expired(err) { // which is no trouble, only a reason to list
+			f.Report(err)
+		}
+	}
+	return f.cursor.watchEnded(err, time.Since(start), events)
+}
+
+// stream opens a watch and applies its events until it ends; it returns how
+// many there were, bookmarks included.
+func (f *Follower[T]) stream(ctx context.Context) (events int, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := fmt.Errorf("watch %s: no event or bookmark for %v; opening it anew", f.Path, silence)
+	idle := time.AfterFunc(silence, func() { cancel(silent) })
+	defer idle.Stop()
+
+	lasts := watchMin + rand.N(watchMax-watchMin)
+	query := f.query()
+	query.Set("watch", "true")
+	query.Set("allowWatchBookmarks", "true")
+	query.Set("resourceVersion", f.cursor.version)
+	query.Set("timeoutSeconds", strconv.Itoa(int(lasts/time.Second)))
+	body, err := f.client.open(ctx, http.MethodGet, f.Path, query, nil)
+	if err != nil {
+		return 0, either(context.Cause(ctx), err)
+	}
+	defer body.Close()
+	f.Report(nil)
+	dec := newDecoder[T]("watch "+f.Path, body)
+	for {
+		version, event, err := dec.next()
+		if err != nil {
+			return events, either(context.Cause(ctx), ended(err))
+		}
+		idle.Reset(silence)
+		events++
+		if event != nil {
+			f.Apply(*event)
+		}
+		f.cursor.gotEvent(version)
+	}
+}
+
+func either(first, second error) error {
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,38 @@
+package kubeapi
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ServiceAccountDir is where the kubelet puts a pod's service account.
+const ServiceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// ErrNotInCluster is wrapped by InCluster outside a pod with a service account.
+var ErrNotInCluster = errors.New("not in a pod with a service account")
+
+// InCluster reads the service account of the pod that this process runs in.
+// The token file is read again at each request: the kubelet replaces it.
+func InCluster() (Config, error) { return inCluster(ServiceAccountDir, os.Getenv) }
+
+func inCluster(dir string, env func(string) string) (Config, error) {
+	host, port := env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return Config{}, fmt.Errorf("%w: KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT is not set; give a kubeconfig", ErrNotInCluster)
+	}
+	token := filepath.Join(dir, "token")
+	if _, err := os.Stat(token); err != nil {
+		return Config{}, fmt.Errorf("%w: %w; set automountServiceAccountToken or give a kubeconfig", ErrNotInCluster, err)
+	}
+	namespace, _ := os.ReadFile(filepath.Join(dir, "namespace"))
+	return Config{
+		Server:    "https://" + net.JoinHostPort(host, port),
+		CAFile:    filepath.Join(dir, "ca.crt"),
+		TokenFile: token,
+		Namespace: strings.TrimSpace(string(namespace)),
+	}, nil
+}
