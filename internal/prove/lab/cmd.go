@@ -53,6 +53,7 @@ type upFlags struct {
 	preset, spec, peer string
 	clusters           []string
 	disk, foreground   bool
+	apiservers         bool
 	json               bool
 }
 
@@ -94,6 +95,7 @@ func (c *command) up() *cobra.Command {
 	cmd.Flags().StringVar(&f.spec, "spec", "", "YAML file with sites, links and clusters, instead of a preset")
 	cmd.Flags().StringVar(&f.peer, "etcd", "", "etcd to run: 3.5, 3.6 or 3.7 (default: holdfastd beside this program)")
 	cmd.Flags().StringSliceVar(&f.clusters, "cluster", nil, "names of the etcd clusters; \"none\" for no etcd (default main)")
+	cmd.Flags().BoolVar(&f.apiservers, "apiservers", false, "start a kube-apiserver in every site, on that site's etcd member")
 	cmd.Flags().BoolVar(&f.disk, "disk", false, "keep etcd's data on disk, not in memory")
 	cmd.Flags().BoolVar(&f.foreground, "foreground", false, "stay attached and end the lab on interrupt")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON document")
@@ -117,6 +119,7 @@ func (c *command) buildSpec(f upFlags) (Spec, error) {
 		spec.Peer = f.peer
 	}
 	spec.Disk = spec.Disk || f.disk
+	spec.APIServers = spec.APIServers || f.apiservers
 	if len(f.clusters) > 0 {
 		spec.Etcd = nil
 		for _, name := range f.clusters {
@@ -225,7 +228,7 @@ func (c *command) exec() *cobra.Command {
 	var cluster string
 	cmd := &cobra.Command{
 		Use:   "exec NODE -- COMMAND [ARG]…",
-		Short: "Run a command in a node, with ETCDCTL_* set for its member",
+		Short: "Run a command in a node, with ETCDCTL_* and KUBECONFIG set for its servers",
 		Args:  cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			node, argv := args[0], args[1:]

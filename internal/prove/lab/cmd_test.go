@@ -109,6 +109,11 @@ func TestWriteReport(t *testing.T) {
 			{Cluster: "main", Name: "b1", ClientURL: "https://10.77.2.11:2379", Running: true, Status: &MemberStatus{ID: 2, Term: 3, Revision: 8}},
 			{Cluster: "main", Name: "c1", ClientURL: "https://10.77.3.11:2379"},
 		},
+		APIServers: []APIServerReport{
+			{Name: "a1", URL: "https://10.77.1.11:6443", Running: true, Ready: true},
+			{Name: "b1", URL: "https://10.77.2.11:6443", Running: true, Error: "apiserver b1 answers 500: etcd failed: reason withheld"},
+			{Name: "c1", URL: "https://10.77.3.11:6443"},
+		},
 	}
 	var b strings.Builder
 	if err := writeReport(&b, r); err != nil {

@@ -15,6 +15,9 @@
 //   - Labs do not meet. Every lab uses the same addresses in namespaces of its
 //     own.
 //   - Every change is journalled before it is made.
+//   - A kube-apiserver of the lab is as good as its own site's etcd member: it
+//     knows no other, so that a site without quorum has an apiserver that
+//     accepts connections and cannot serve.
 //
 // A site has a router namespace with a bridge and a namespace per node:
 //

@@ -23,6 +23,9 @@ func (l *Lab) Environment() map[string]string {
 	if cc, err := os.ReadFile("/proc/sys/net/ipv4/tcp_congestion_control"); err == nil {
 		env["tcp"] = strings.TrimSpace(string(cc))
 	}
+	if len(l.apiservers) > 0 {
+		env["kubernetes"] = filepath.Base(l.apiservers[0].argv[0])
+	}
 	if len(l.clusters) > 0 {
 		env["etcd"] = l.etcdVersion()
 	}

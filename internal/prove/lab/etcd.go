@@ -39,21 +39,19 @@ type cluster struct {
 
 // Member is an etcd member on the first node of a site.
 type Member struct {
+	program
 	cluster *cluster
-	node    *Node
 	files   PKI
-	argv    []string
 
-	mu     sync.Mutex
-	child  *Child
-	client *clientv3.Client
+	clientMu sync.Mutex
+	client   *clientv3.Client
 }
 
 func (l *Lab) buildClusters() error {
 	if len(l.spec.Etcd) == 0 {
 		return nil
 	}
-	program, err := etcdProgram(l.spec.Peer)
+	start, err := etcdProgram(l.spec.Peer)
 	if err != nil {
 		return err
 	}
@@ -74,10 +72,11 @@ func (l *Lab) buildClusters() error {
 			if err != nil {
 				return err
 			}
-			cl.members = append(cl.members, &Member{cluster: cl, node: n, files: files})
+			name := "etcd-" + c.Name + "-" + n.name
+			cl.members = append(cl.members, &Member{cluster: cl, files: files, program: program{node: n, name: name}})
 		}
 		for _, m := range cl.members {
-			m.argv = append(slices.Clone(program), m.flags(filepath.Join(l.data, c.Name, m.node.name))...)
+			m.argv = append(slices.Clone(start), m.flags(filepath.Join(l.data, c.Name, m.node.name))...)
 		}
 	}
 	return nil
@@ -93,20 +92,29 @@ func etcdProgram(version string) ([]string, error) {
 			}
 		}
 	}
-	cache, err := os.UserCacheDir()
+	dir, err := peerDir()
 	if err != nil {
-		return nil, fmt.Errorf("find cached etcd: %w", err)
+		return nil, err
 	}
 	for _, v := range peers {
 		if version != "" && v != version {
 			continue
 		}
-		path := filepath.Join(cache, "holdfast", "peers", "etcd-"+v)
+		path := filepath.Join(dir, "etcd-"+v)
 		if _, err := os.Stat(path); err == nil {
 			return []string{path}, nil
 		}
 	}
-	return nil, fmt.Errorf("no etcd %s found beside this program or in %s: run `make build`", version, filepath.Join(cache, "holdfast", "peers"))
+	return nil, fmt.Errorf("no etcd %s found beside this program or in %s: run `make build`", version, dir)
+}
+
+// peerDir is where scripts/peers keeps the real peers.
+func peerDir() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find cached peers: %w", err)
+	}
+	return filepath.Join(cache, "holdfast", "peers"), nil
 }
 
 // flags is the command line of the member, as kubeadm writes it.
@@ -210,9 +218,6 @@ func (l *Lab) Member(cluster, site string) (*Member, error) {
 	return nil, fmt.Errorf("site %q is unknown: use %s", site, strings.Join(l.spec.siteNames(), ", "))
 }
 
-// Node is where the member runs; its name is the member's name.
-func (m *Member) Node() *Node { return m.node }
-
 // Cluster is the cluster the member belongs to.
 func (m *Member) Cluster() Cluster { return m.cluster.Cluster }
 
@@ -227,24 +232,6 @@ func (m *Member) url(port int) string {
 // PKI are the member's TLS files.
 func (m *Member) PKI() PKI { return m.files }
 
-// Argv is the member's command line.
-func (m *Member) Argv() []string { return slices.Clone(m.argv) }
-
-// Child is the member's process, nil when it does not run.
-func (m *Member) Child() *Child {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.child == nil {
-		return nil
-	}
-	select {
-	case <-m.child.done:
-		return nil
-	default:
-		return m.child
-	}
-}
-
 // Start starts the member unless it runs, and returns when it knows a leader.
 func (m *Member) Start(ctx context.Context) error {
 	if err := m.Launch(ctx); err != nil {
@@ -253,46 +240,15 @@ func (m *Member) Start(ctx context.Context) error {
 	return m.Wait(ctx)
 }
 
-// Launch starts the member unless it runs, and does not wait for it.
-func (m *Member) Launch(ctx context.Context) error {
-	if m.Child() != nil {
-		return nil
-	}
-	child, err := m.node.Spawn(ctx, Process{Name: "etcd-" + m.cluster.Name + "-" + m.node.name, Argv: m.argv})
-	if err != nil {
-		return err
-	}
-	m.mu.Lock()
-	m.child = child
-	m.mu.Unlock()
-	return nil
-}
-
 // Wait returns when the running member knows a leader, or has ended.
 func (m *Member) Wait(ctx context.Context) error {
-	child := m.Child()
-	if child == nil {
-		return fmt.Errorf("member %s does not run: see %s", m.node.name, m.logFile())
-	}
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for {
+	return m.await(ctx, "member", func() error {
 		st, err := m.Status(ctx)
-		if err == nil && st.Leader != 0 {
-			return nil
+		if err == nil && st.Leader == 0 {
+			err = errors.New("it has no leader")
 		}
-		select {
-		case <-again.C:
-		case <-child.Done():
-			return fmt.Errorf("member %s has ended (%v): see %s", m.node.name, child.Err(), m.logFile())
-		case <-ctx.Done():
-			return fmt.Errorf("wait for member %s: %w", m.node.name, errors.Join(ctx.Err(), err))
-		}
-	}
-}
-
-func (m *Member) logFile() string {
-	return filepath.Join(m.node.lab.dir, "logs", "etcd-"+m.cluster.Name+"-"+m.node.name+".log")
+		return err
+	})
 }
 
 // stopGrace is how long a member may take to stop: etcd gives a leader that
@@ -305,19 +261,11 @@ func (m *Member) Stop(ctx context.Context) error { return m.end(ctx, stopGrace) 
 // Kill ends the member at once, as a power failure does.
 func (m *Member) Kill(ctx context.Context) error { return m.end(ctx, 0) }
 
-func (m *Member) end(ctx context.Context, grace time.Duration) error {
-	child := m.Child()
-	if child == nil {
-		return nil
-	}
-	return child.Stop(ctx, grace)
-}
-
 // Client is a client of this member alone, dialling inside its node, so that
 // no cut gets in the way. It belongs to the lab.
 func (m *Member) Client() (*clientv3.Client, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.clientMu.Lock()
+	defer m.clientMu.Unlock()
 	if m.client != nil {
 		return m.client, nil
 	}
@@ -365,10 +313,10 @@ func (m *Member) TLS() (*tls.Config, error) {
 
 func (c *cluster) close() {
 	for _, m := range c.members {
-		m.mu.Lock()
+		m.clientMu.Lock()
 		if m.client != nil {
 			_ = m.client.Close()
 		}
-		m.mu.Unlock()
+		m.clientMu.Unlock()
 	}
 }

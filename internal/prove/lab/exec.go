@@ -40,9 +40,14 @@ func execIn(s state, node, cluster string, argv []string) error {
 
 // environ is the environment of a command in a node. etcdctl then talks to the
 // member there, or to the first one where the node has none; cluster "" is the
-// first.
+// first. kubectl talks to the apiserver of the node's site.
 func (s state) environ(node, cluster string) ([]string, error) {
 	env := []string{"HOLDFAST_LAB=" + s.Name, "HOLDFAST_NODE=" + node}
+	for _, c := range s.Configs {
+		if c.Node == node {
+			env = append(env, "KUBECONFIG="+c.Path)
+		}
+	}
 	var member *stateMember
 	var names []string
 	for i, m := range s.Members {

@@ -36,6 +36,9 @@ type Lab struct {
 	children children
 	prober   *prober
 	clusters []*cluster
+	// kubernetes holds the Kubernetes files of every node, by its name.
+	kubernetes map[string]KubernetesPKI
+	apiservers []*APIServer
 
 	// change is held by whoever changes the network, through verification.
 	change sync.Mutex
@@ -74,7 +77,7 @@ func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Lab, error) {
 	}
 	l := &Lab{
 		spec: spec, plan: newPlan(spec), log: log, routers: map[string]*router{}, generation: 1,
-		prober: newProber(),
+		prober: newProber(), kubernetes: map[string]KubernetesPKI{},
 	}
 	l.children.all = map[*Child]bool{}
 	l.links = append(l.links, l.plan.links...)
@@ -97,6 +100,9 @@ func (l *Lab) build(ctx context.Context) error {
 		return err
 	}
 	if err := l.buildClusters(); err != nil {
+		return err
+	}
+	if err := l.buildAPIServers(); err != nil {
 		return err
 	}
 	if err := l.verify(ctx); err != nil {
@@ -179,6 +185,9 @@ func (l *Lab) shut() error {
 	l.killAll()
 	for _, c := range l.clusters {
 		c.close()
+	}
+	for _, a := range l.apiservers {
+		a.http.CloseIdleConnections()
 	}
 	errs := []error{l.sweep()}
 	l.prober.close()

@@ -24,6 +24,8 @@ type Report struct {
 	// Mismatches lists what the matrix shows and the cuts do not explain.
 	Mismatches []string       `json:"mismatches"`
 	Members    []MemberReport `json:"members"`
+	// APIServers is empty in a lab without them.
+	APIServers []APIServerReport `json:"apiservers,omitempty"`
 }
 
 // reportVersion counts incompatible changes of Report.
@@ -72,6 +74,20 @@ type MemberReport struct {
 	Error      string `json:"error,omitempty"`
 }
 
+// APIServerReport is a kube-apiserver and what its /readyz says.
+type APIServerReport struct {
+	Name    string `json:"name"`
+	Site    string `json:"site"`
+	URL     string `json:"url"`
+	Running bool   `json:"running"`
+	Pid     int    `json:"pid,omitempty"`
+	Ready   bool   `json:"ready"`
+	// Error says why it is not ready.
+	Error string `json:"error,omitempty"`
+	// Config is a kubeconfig of its administrator.
+	Config string `json:"kubeconfig"`
+}
+
 // Report measures the matrix, asks every member, and puts it all together.
 func (l *Lab) Report(ctx context.Context) (Report, error) {
 	r := Report{
@@ -97,6 +113,7 @@ func (l *Lab) Report(ctx context.Context) (Report, error) {
 	}
 	r.Links = l.reportLinks(ctx)
 	r.Members = l.reportMembers(ctx)
+	r.APIServers = l.reportAPIServers(ctx)
 	return r, nil
 }
 
@@ -151,6 +168,34 @@ func (l *Lab) reportMembers(ctx context.Context) []MemberReport {
 		}
 	}
 	return rows
+}
+
+func (l *Lab) reportAPIServers(ctx context.Context) []APIServerReport {
+	rows := make([]APIServerReport, len(l.apiservers))
+	var g errgroup.Group
+	for i, a := range l.apiservers {
+		g.Go(func() error {
+			rows[i] = a.report(ctx)
+			return nil
+		})
+	}
+	_ = g.Wait() // one that is not ready is a row, not an error
+	return rows
+}
+
+func (a *APIServer) report(ctx context.Context) APIServerReport {
+	row := APIServerReport{Name: a.node.name, Site: a.node.site, URL: a.URL(), Config: a.files.AdminConf}
+	child := a.Child()
+	if child == nil {
+		return row
+	}
+	row.Running, row.Pid = true, child.Pid()
+	if err := a.Ready(ctx); err != nil {
+		row.Error = err.Error()
+		return row
+	}
+	row.Ready = true
+	return row
 }
 
 func (m *Member) report(ctx context.Context) MemberReport {

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -24,6 +25,10 @@ type Spec struct {
 	// Disk keeps etcd's data in Dir. By default it goes to /dev/shm, because
 	// fsync on a shared machine adds seconds of noise to every measurement.
 	Disk bool `json:"disk,omitempty"`
+	// APIServers starts a kube-apiserver in every site, which stores in that
+	// site's member of the first etcd cluster alone.
+	APIServers bool             `json:"apiservers,omitempty"`
+	APIServer  APIServerOptions `json:"apiserver,omitzero"`
 	// Preset names the preset that the spec came from, for reports.
 	Preset string `json:"preset,omitempty" yaml:"-"`
 }
@@ -129,7 +134,11 @@ func (s Spec) complete() (Spec, error) {
 	if s.Peer != "" && !slices.Contains(peers, s.Peer) {
 		return s, fmt.Errorf("etcd version %q is unknown: use one of %s, or none for holdfastd", s.Peer, strings.Join(peers, ", "))
 	}
-	return s, s.completeClusters()
+	if err := s.completeClusters(); err != nil {
+		return s, err
+	}
+	err := s.completeAPIServers()
+	return s, err
 }
 
 func (s Spec) completeSites() error {
@@ -224,6 +233,32 @@ func (s Spec) completeClusters() error {
 			}
 			ports[p] = c.Name
 		}
+	}
+	return nil
+}
+
+// completeAPIServers is called by a pointer, unlike its siblings, which change
+// what slices point to.
+func (s *Spec) completeAPIServers() error {
+	if !s.APIServers {
+		return nil
+	}
+	if len(s.Etcd) == 0 {
+		return errors.New("apiservers have no etcd cluster to store in: add one under etcd, or leave apiservers out")
+	}
+	for _, c := range s.Etcd {
+		if slices.Contains([]int{c.ClientPort, c.PeerPort, c.MetricsPort()}, APIServerPort) {
+			return fmt.Errorf("etcd cluster %s uses port %d, which belongs to the apiservers: choose another", c.Name, APIServerPort)
+		}
+	}
+	if s.APIServer.Endpoints == "" {
+		s.APIServer.Endpoints = "lease"
+	}
+	if s.APIServer.EtcdCheck < 0 {
+		return fmt.Errorf("apiserver.etcd_check is %v: give 0 for upstream's 2s, or more", s.APIServer.EtcdCheck)
+	}
+	if !slices.Contains([]string{"lease", "none"}, s.APIServer.Endpoints) {
+		return fmt.Errorf("apiserver.endpoints is %q: use lease or none", s.APIServer.Endpoints)
 	}
 	return nil
 }

@@ -53,6 +53,9 @@ func TestSpecMistakes(t *testing.T) {
 		{"port clash", func(s *Spec) { s.Etcd = append(s.Etcd, Cluster{Name: "two", ClientPort: 2380}) }, "uses port 2380, which belongs to main: choose"},
 		{"metrics port clash", func(s *Spec) { s.Etcd = append(s.Etcd, Cluster{Name: "two", ClientPort: 2381}) }, "uses port 2381, which belongs to main: choose"},
 		{"port of the echo", func(s *Spec) { s.Etcd[0].ClientPort = 7 }, "uses port 7: give"},
+		{"apiservers without etcd", func(s *Spec) { s.APIServers, s.Etcd = true, nil }, "apiservers have no etcd cluster to store in: add"},
+		{"port of the apiservers", func(s *Spec) { s.APIServers, s.Etcd[0].ClientPort = true, 6443 }, "etcd cluster main uses port 6443, which belongs to the apiservers: choose"},
+		{"endpoints", func(s *Spec) { s.APIServers, s.APIServer.Endpoints = true, "etcd" }, `apiserver.endpoints is "etcd": use lease or none`},
 		{"version", func(s *Spec) { s.Peer = "2.3" }, `etcd version "2.3" is unknown: use one of 3.7, 3.6, 3.5`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -39,6 +39,8 @@ type state struct {
 	Data    string        `json:"data,omitempty"`
 	Spaces  []stateSpace  `json:"spaces,omitempty"`
 	Members []stateMember `json:"members,omitempty"`
+	// Configs are kubeconfig files of the apiservers' administrator, by node.
+	Configs []stateConfig `json:"kubeconfigs,omitempty"`
 }
 
 // stateSpace is a namespace that the supervisor holds open as descriptor Fd.
@@ -53,6 +55,11 @@ type stateMember struct {
 	Node      string `json:"node"`
 	ClientURL string `json:"client_url"`
 	PKI       PKI    `json:"pki"`
+}
+
+type stateConfig struct {
+	Node string `json:"node"`
+	Path string `json:"path"`
 }
 
 // newState describes the calling process, before the lab exists.
@@ -76,6 +83,11 @@ func (s *state) fill(l *Lab) {
 	for _, c := range l.clusters {
 		for _, m := range c.members {
 			s.Members = append(s.Members, stateMember{c.Name, m.node.name, m.ClientURL(), m.files})
+		}
+	}
+	for _, n := range l.nodes {
+		if files, ok := l.kubernetes[n.name]; ok {
+			s.Configs = append(s.Configs, stateConfig{n.name, files.AdminConf})
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // startPatience bounds the start of a lab with its etcd members; on two idle
-// cores it takes 3 s.
+// cores it takes 3 s, and 10 s more with apiservers.
 const startPatience = 2 * time.Minute
 
 // supervise owns a lab until ctx ends or it is told to end, and then leaves
@@ -56,6 +56,9 @@ func bringUp(ctx context.Context, s *state, dir string, spec Spec, log *slog.Log
 		return nil, errors.Join(err, l.Close())
 	}
 	if err := l.StartEtcd(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	if err := l.StartAPIServers(ctx); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil

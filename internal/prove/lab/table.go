@@ -27,6 +27,11 @@ func writeReport(w io.Writer, r Report) error {
 			return memberWords(r.Members[i])
 		})
 	}
+	if len(r.APIServers) > 0 {
+		table(&b, "APISERVER\tURL\tSTATE", len(r.APIServers), func(i int) string {
+			return apiserverWords(r.APIServers[i])
+		})
+	}
 	if len(r.Cuts) == 0 {
 		b.WriteString("No cut is in force.\n")
 	} else {
@@ -128,6 +133,17 @@ func memberWords(m MemberReport) string {
 		state = "leads"
 	}
 	return fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%s", m.Name, m.Cluster, m.ClientURL, orDash(m.LeaderName), m.Status.Term, m.Status.Revision, state)
+}
+
+func apiserverWords(a APIServerReport) string {
+	state := "ready"
+	switch {
+	case !a.Running:
+		state = "stopped"
+	case !a.Ready:
+		state = "not ready: " + a.Error
+	}
+	return fmt.Sprintf("%s\t%s\t%s", a.Name, a.URL, state)
 }
 
 func siteWords(sites []Site, name string) string {

@@ -1,4 +1,5 @@
-// Package pki makes the TLS files of an etcd cluster the way kubeadm does.
+// Package pki makes the TLS files of an etcd or Kubernetes cluster the way
+// kubeadm does.
 //
 // Guarantees:
 //
@@ -7,6 +8,7 @@
 //   - The names of the files, the key usages and the subjects are those of
 //     kubeadm (kubernetes/cmd/kubeadm/app/phases/certs): server.crt and
 //     peer.crt serve and dial, healthcheck-client.crt only dials and carries no
-//     address.
+//     address. Of the Kubernetes files, apiserver.crt serves and the others
+//     dial.
 //   - Private keys are readable by their owner alone.
 package pki

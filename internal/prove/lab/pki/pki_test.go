@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -92,6 +93,60 @@ func TestAuthoritiesDoNotMix(t *testing.T) {
 		}
 		if _, err := pairs[i].Leaf.Verify(x509.VerifyOptions{Roots: pools[1-i]}); err == nil {
 			t.Error("a foreign authority accepts")
+		}
+	}
+}
+
+func TestIssueKubernetes(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	shared := t.TempDir()
+	ca, err := NewAuthority(shared, "kubernetes", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := MakeServiceAccountKey(shared); err != nil {
+		t.Fatal(err)
+	}
+	f, err := ca.IssueKubernetes(shared, filepath.Join(shared, "a1"), "a1", "https://10.77.1.11:6443", netip.MustParseAddr("10.77.1.11"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.cert)
+	for _, tt := range []struct {
+		cert, key, subject, group string
+		usage                     x509.ExtKeyUsage
+	}{
+		{f.ServerCert, f.ServerKey, "kube-apiserver", "", x509.ExtKeyUsageServerAuth},
+		{f.AdminCert, f.AdminKey, "kubernetes-super-admin", "system:masters", x509.ExtKeyUsageClientAuth},
+		{f.KubeletCert, f.KubeletKey, "system:node:a1", "system:nodes", x509.ExtKeyUsageClientAuth},
+		{f.KubeletClientCert, f.KubeletClientKey, "kube-apiserver-kubelet-client", "system:masters", x509.ExtKeyUsageClientAuth},
+	} {
+		pair, err := tls.LoadX509KeyPair(tt.cert, tt.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := pair.Leaf
+		if c.Subject.CommonName != tt.subject || tt.group != "" && !slices.Equal(c.Subject.Organization, []string{tt.group}) {
+			t.Errorf("%s: subject %s", tt.cert, c.Subject)
+		}
+		if _, err := c.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{tt.usage}}); err != nil {
+			t.Errorf("%s: %v", tt.cert, err)
+		}
+	}
+	pair, _ := tls.LoadX509KeyPair(f.ServerCert, f.ServerKey)
+	for _, name := range []string{"a1", "localhost", "127.0.0.1", "::1", "10.96.0.1", "10.77.1.11", "kubernetes", "kubernetes.default.svc"} {
+		if err := pair.Leaf.VerifyHostname(name); err != nil {
+			t.Error(err)
+		}
+	}
+	for file, want := range map[string]string{
+		f.ServiceAccountPub: "BEGIN PUBLIC KEY", f.ServiceAccountKey: "BEGIN PRIVATE KEY",
+		f.AdminConf: "server: https://10.77.1.11:6443", f.KubeletConf: `user: "system:node:a1"`,
+	} {
+		data, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(data), want) {
+			t.Errorf("%s does not say %q: %v", file, want, err)
 		}
 	}
 }

@@ -1,0 +1,163 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+)
+
+// ServiceIP is the address of the Service default/kubernetes: the first of
+// kubeadm's default range 10.96.0.0/12, which every apiserver's certificate
+// carries.
+var ServiceIP = netip.MustParseAddr("10.96.0.1")
+
+// Kubernetes are the paths of one node's share of a Kubernetes cluster's TLS
+// material, named as kubeadm names them below /etc/kubernetes. There is no
+// authority of its own for the front proxy: nothing in a lab aggregates.
+type Kubernetes struct {
+	Dir string `json:"dir"`
+	CA  string `json:"ca"`
+	// ServerCert is what the apiserver of this node serves with.
+	ServerCert string `json:"server_cert"`
+	ServerKey  string `json:"server_key"`
+	// KubeletClientCert is how the apiserver calls kubelets.
+	KubeletClientCert string `json:"kubelet_client_cert"`
+	KubeletClientKey  string `json:"kubelet_client_key"`
+	// AdminCert is of system:masters, KubeletCert of system:node:NODE.
+	AdminCert   string `json:"admin_cert"`
+	AdminKey    string `json:"admin_key"`
+	KubeletCert string `json:"kubelet_cert"`
+	KubeletKey  string `json:"kubelet_key"`
+	// AdminConf and KubeletConf are kubeconfig files with everything in them,
+	// for the apiserver given to IssueKubernetes.
+	AdminConf   string `json:"admin_conf"`
+	KubeletConf string `json:"kubelet_conf"`
+	// ServiceAccountKey and ServiceAccountPub are the cluster's, the same for
+	// every node.
+	ServiceAccountKey string `json:"service_account_key"`
+	ServiceAccountPub string `json:"service_account_pub"`
+}
+
+// KubernetesIn names the files that a node keeps in dir. Those of the service
+// accounts stand in the directory of the authority, shared.
+func KubernetesIn(shared, dir string) Kubernetes {
+	p := func(name string) string { return filepath.Join(dir, name) }
+	return Kubernetes{
+		Dir: dir, CA: p("ca.crt"),
+		ServerCert: p("apiserver.crt"), ServerKey: p("apiserver.key"),
+		KubeletClientCert: p("apiserver-kubelet-client.crt"), KubeletClientKey: p("apiserver-kubelet-client.key"),
+		AdminCert: p("admin.crt"), AdminKey: p("admin.key"),
+		KubeletCert: p("kubelet-client.crt"), KubeletKey: p("kubelet-client.key"),
+		AdminConf: p("admin.conf"), KubeletConf: p("kubelet.conf"),
+		ServiceAccountKey: filepath.Join(shared, "sa.key"), ServiceAccountPub: filepath.Join(shared, "sa.pub"),
+	}
+}
+
+// MakeServiceAccountKey writes sa.key and sa.pub, with which the apiservers of
+// a cluster sign and verify tokens, into dir.
+func MakeServiceAccountKey(dir string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("generate service account key: %w", err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return fmt.Errorf("encode service account key: %w", err)
+	}
+	f := KubernetesIn(dir, dir)
+	return store(f.ServiceAccountPub, f.ServiceAccountKey, encode("PUBLIC KEY", der), key)
+}
+
+// IssueKubernetes writes the files of a node into dir. The apiserver's
+// certificate is valid for the names kubeadm gives it: the node, localhost, the
+// loopbacks, the Service default/kubernetes under each of its names and ips, so
+// that a balancer on any node's loopback passes for it. The kubeconfig files
+// name server, a URL. shared is the directory of the authority.
+func (a *Authority) IssueKubernetes(shared, dir, node, server string, ips ...netip.Addr) (Kubernetes, error) {
+	f := KubernetesIn(shared, dir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return f, fmt.Errorf("make certificate directory: %w", err)
+	}
+	if err := os.WriteFile(f.CA, a.pem, 0o644); err != nil {
+		return f, fmt.Errorf("write authority certificate: %w", err)
+	}
+	for _, c := range []struct {
+		t         *x509.Certificate
+		cert, key string
+	}{
+		{a.apiserver(node, ips), f.ServerCert, f.ServerKey},
+		{a.client("kube-apiserver-kubelet-client", "system:masters"), f.KubeletClientCert, f.KubeletClientKey},
+		{a.client("kubernetes-super-admin", "system:masters"), f.AdminCert, f.AdminKey},
+		{a.client("system:node:"+node, "system:nodes"), f.KubeletCert, f.KubeletKey},
+	} {
+		if err := a.sign(c.t, c.cert, c.key); err != nil {
+			return f, err
+		}
+	}
+	if err := a.kubeconfig(f.AdminConf, server, "admin", f.AdminCert, f.AdminKey); err != nil {
+		return f, err
+	}
+	return f, a.kubeconfig(f.KubeletConf, server, "system:node:"+node, f.KubeletCert, f.KubeletKey)
+}
+
+func (a *Authority) apiserver(node string, ips []netip.Addr) *x509.Certificate {
+	t := template("kube-apiserver", nil, a.now)
+	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	t.DNSNames = []string{
+		node, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+	}
+	t.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback, ServiceIP.AsSlice()}
+	for _, ip := range ips {
+		t.IPAddresses = append(t.IPAddresses, ip.AsSlice())
+	}
+	return t
+}
+
+func (a *Authority) client(name, group string) *x509.Certificate {
+	t := template(name, []string{group}, a.now)
+	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	return t
+}
+
+// kubeconfigForm has everything in it, so that the file can be taken anywhere.
+const kubeconfigForm = `apiVersion: v1
+kind: Config
+clusters:
+- name: lab
+  cluster:
+    certificate-authority-data: %s
+    server: %s
+users:
+- name: %[3]q
+  user:
+    client-certificate-data: %[4]s
+    client-key-data: %[5]s
+contexts:
+- name: lab
+  context: {cluster: lab, user: %[3]q}
+current-context: lab
+`
+
+func (a *Authority) kubeconfig(path, server, user, certFile, keyFile string) error {
+	cert, err := os.ReadFile(certFile)
+	if err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	key, err := os.ReadFile(keyFile)
+	if err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	data := base64.StdEncoding.EncodeToString
+	text := fmt.Sprintf(kubeconfigForm, data(a.pem), server, user, data(cert), data(key))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return nil
+}
