@@ -30,9 +30,10 @@ type Row struct {
 	PeerName string   `json:"peer_name,omitempty"`
 	// Ratio is Ours/Peer.
 	Ratio *float64 `json:"ratio"`
-	// Bar is the most Ours may be.
-	Bar   *float64 `json:"bar"`
-	Holds bool     `json:"holds"`
+	// Bar is the most Ours may be, or the least where AtLeast is set.
+	Bar     *float64 `json:"bar"`
+	AtLeast bool     `json:"at_least,omitempty"`
+	Holds   bool     `json:"holds"`
 	// Note says how many runs stand behind the figure, and what it was taken from.
 	Note string `json:"note,omitempty"`
 }
@@ -40,6 +41,28 @@ type Row struct {
 // atMost makes a row whose figure must not exceed bar.
 func atMost(name, unit string, ours, bar float64, note string) Row {
 	return Row{Name: name, Unit: unit, Ours: &ours, Bar: &bar, Holds: ours <= bar, Note: note}
+}
+
+// atLeast makes a row whose figure must reach bar.
+func atLeast(name, unit string, ours, bar float64, note string) Row {
+	return Row{Name: name, Unit: unit, Ours: &ours, Bar: &bar, AtLeast: true, Holds: ours >= bar, Note: note}
+}
+
+// within makes a row whose figure must not exceed bar, and which misses it
+// when the thing measured never happened.
+func within(name, unit string, ours *float64, bar float64, note string) Row {
+	return Row{Name: name, Unit: unit, Ours: ours, Bar: &bar, Holds: ours != nil && *ours <= bar, Note: note}
+}
+
+// limit prints the bar.
+func (r Row) limit() string {
+	switch {
+	case r.Bar == nil:
+		return "-"
+	case r.AtLeast:
+		return "≥ " + figure(r.Bar, r.Unit)
+	}
+	return figure(r.Bar, r.Unit)
 }
 
 // against adds the peer's figure.
@@ -61,12 +84,24 @@ type part struct {
 }
 
 // A part that runs only when it is named would not fit into a coffee break.
-var parts = []part{{"leader", benchLeader, false}, {"soak", benchSoak, true}}
+// One whose rows are measured group by group can also be run by group.
+func parts(only string) []part {
+	all := []part{{"leader", benchLeader, false}, {"balance", balanceGroup(""), false}, {"soak", benchSoak, true}}
+	if group, ok := strings.CutPrefix(only, "balance-"); ok {
+		all = append(all, part{only, balanceGroup(group), true})
+	}
+	return all
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	do := run
+	// The bench starts itself anew for what must be another process.
+	if role := balanceRole(os.Args[1:]); role != nil {
+		do = role
+	}
+	if err := do(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(2)
 	}
@@ -74,7 +109,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	only := flags.String("only", "", "run one part")
+	only := flags.String("only", "", "run one part, or one group of rows of the part balance (balance-frozen)")
 	out := flags.String("out", "bench.json", "file to write")
 	quick := flags.Bool("quick", false, "fewer repetitions, to try the bench itself")
 	doc := flags.String("doc", "", "write what stands in --out as a page to this file, and measure nothing")
@@ -89,18 +124,19 @@ func run(ctx context.Context, args []string) error {
 		return os.WriteFile(*doc, []byte(page(rows)), 0o644)
 	}
 	ran := false
-	for _, p := range parts {
+	for _, p := range parts(*only) {
 		if p.name != *only && (*only != "" || p.named) {
 			continue
 		}
 		ran = true
 		measured, err := p.run(ctx, *quick)
-		if err != nil {
-			return fmt.Errorf("part %s: %w", p.name, err)
-		}
+		// What was measured before something failed counts.
 		rows = replace(rows, p.name, measured)
 		if err := write(*out, rows); err != nil {
 			return err
+		}
+		if err != nil {
+			return fmt.Errorf("part %s: %w", p.name, err)
 		}
 	}
 	if !ran {
@@ -109,9 +145,20 @@ func run(ctx context.Context, args []string) error {
 	return print(rows)
 }
 
+// replace puts what was measured in the place of the rows of a part, and of
+// rows of the same name. A part that measured nothing loses nothing.
 func replace(rows []Row, part string, measured []Row) []Row {
-	rows = slices.DeleteFunc(rows, func(r Row) bool { return strings.HasPrefix(r.Name, part+"-") })
-	return append(rows, measured...)
+	if len(measured) == 0 {
+		return rows
+	}
+	old := func(r Row) bool {
+		return strings.HasPrefix(r.Name, part+"-") || slices.ContainsFunc(measured, func(m Row) bool { return m.Name == r.Name })
+	}
+	at := slices.IndexFunc(rows, old)
+	if at < 0 {
+		return append(rows, measured...)
+	}
+	return slices.Concat(rows[:at], measured, slices.DeleteFunc(slices.Clone(rows[at:]), old))
 }
 
 func read(path string) ([]Row, error) {
@@ -145,7 +192,7 @@ func print(rows []Row) error {
 		if !r.Holds {
 			holds = "NO"
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, figure(r.Ours, r.Unit), figure(r.Bar, r.Unit),
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, figure(r.Ours, r.Unit), r.limit(),
 			holds, strings.TrimSpace(r.PeerName+" "+figure(r.Peer, r.Unit)), figure(r.Ratio, ""), r.Note)
 	}
 	return w.Flush()

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	backendCount = 3
+	keptCount    = 30
+	flowRate     = 200 // new connections per second
+)
+
+// stage is a balancer with backends behind it and clients in front of it.
+type stage struct {
+	g        *ground
+	balancer balancer
+	setup    setup
+	backends []*backend
+	client   *client
+	kept     *keeper
+	flow     *stream
+}
+
+// setStage starts everything and waits until all backends are in use. known
+// is how many backends the balancer is told of.
+func (g *ground) setStage(ctx context.Context, b balancer, known, rate int, tls bool) (*stage, error) {
+	s := &stage{g: g, balancer: b}
+	if err := s.set(ctx, known, rate, tls); err != nil {
+		s.strike()
+		return nil, fmt.Errorf("%s: %w", b.name(), err)
+	}
+	return s, nil
+}
+
+func (s *stage) set(ctx context.Context, known, rate int, tls bool) error {
+	var err error
+	if s.backends, err = s.g.backends(ctx, "tls", backendCount); err != nil {
+		return err
+	}
+	s.setup = setup{port: s.g.port(), backends: addresses(s.backends[:known]), tls: tls}
+	if err := s.balancer.start(ctx, s.setup); err != nil {
+		return err
+	}
+	if s.client, err = s.g.client(s.setup.port); err != nil {
+		return err
+	}
+	if err := s.client.seen(ctx, known); err != nil {
+		return err
+	}
+	// Timers of checks come into step with nothing here.
+	if !pause(ctx, 2*time.Second) {
+		return ctx.Err()
+	}
+	if s.kept, err = s.client.keep(keptCount); err != nil {
+		return err
+	}
+	s.flow = s.client.flow(rate)
+	if !pause(ctx, time.Second) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// strike ends everything. Processes die first, so that no client waits out
+// its patience.
+func (s *stage) strike() {
+	s.balancer.stop()
+	end(s.backends)
+	if s.kept != nil {
+		s.kept.close()
+	}
+	if s.flow != nil {
+		s.flow.finish()
+	}
+}
+
+// fault does something to backend 1 and undoes nothing: the stage is struck.
+type fault func(ctx context.Context, victim *backend) error
+
+func freeze(_ context.Context, victim *backend) error { return victim.signal(syscall.SIGSTOP) }
+
+func makeUnready(_ context.Context, victim *backend) error { return victim.say("fail") }
+
+// blackhole drops what goes to the victim and what comes from it.
+func blackhole(ctx context.Context, victim *backend) error {
+	address := strings.TrimSuffix(victim.address, ":"+strconv.Itoa(backendPort))
+	cmd := exec.CommandContext(ctx, "nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(fmt.Sprintf(`
+table ip bench {
+	chain in {
+		type filter hook input priority 0;
+		ip daddr %[1]s tcp dport %[2]d drop
+		ip saddr %[1]s tcp sport %[2]d drop
+	}
+}
+`, address, backendPort))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("nft: %w: %s", err, out)
+	}
+	return nil
+}
+
+// clearFilter takes the blackhole back.
+func clearFilter() { _ = exec.Command("nft", "destroy", "table", "ip", "bench").Run() }
+
+// outcome is what clients saw of a fault. Times are milliseconds from it; nil
+// means that it did not happen while anybody watched.
+type outcome struct {
+	// moved is when the last new connection began that failed, took longer
+	// than a second, or was answered by the victim.
+	moved *float64
+	// reset is when the last kept connection to the victim was lost.
+	reset *float64
+	// failed counts new connections that failed though they began later than
+	// the bar for moving; early counts those before.
+	failed, early int
+	// strangers counts lost connections to healthy backends.
+	strangers int
+}
+
+const (
+	movedBar = 1500 * time.Millisecond
+	resetBar = 2500 * time.Millisecond
+	slow     = time.Second
+)
+
+// suffer sets a stage, injects the fault and watches.
+func (g *ground) suffer(ctx context.Context, b balancer, f fault, watch time.Duration, rate int, tls bool) (outcome, error) {
+	defer clearFilter()
+	s, err := g.setStage(ctx, b, backendCount, rate, tls)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer s.strike()
+	victim := s.backends[0]
+	at := time.Now()
+	if err := f(ctx, victim); err != nil {
+		return outcome{}, err
+	}
+	if !pause(ctx, watch) {
+		return outcome{}, ctx.Err()
+	}
+	end := time.Now()
+	attempts := s.flow.finish()
+	s.flow = nil
+	o := judge(attempts, victim.number, at, end)
+	all, lost, last := s.kept.toll(victim.number)
+	_, total, _ := s.kept.toll(0)
+	o.strangers = total - lost
+	if all == 0 {
+		return o, fmt.Errorf("%s: no kept connection led to the victim", b.name())
+	}
+	if lost == all {
+		o.reset = since(at, last)
+	}
+	fmt.Fprintf(os.Stderr, "bench:   %s: moved after %s ms, reset after %s ms (%d of %d), failed %d early and %d late, %d strangers lost, %s\n",
+		b.name(), figure(o.moved, ""), figure(o.reset, ""), lost, all, o.early, o.failed, o.strangers, load())
+	return o, nil
+}
+
+// judge says what new connections suffered between the fault and the end of
+// the watch.
+func judge(attempts []attempt, victim int, at, end time.Time) outcome {
+	var o outcome
+	last := at
+	for _, a := range attempts {
+		if a.start.Before(at) {
+			continue
+		}
+		if a.err != nil || a.took() > slow || a.from == victim {
+			if a.start.After(last) {
+				last = a.start
+			}
+		}
+		switch {
+		case a.err == nil:
+		case a.start.Sub(at) > movedBar:
+			o.failed++
+		default:
+			o.early++
+		}
+	}
+	// Trouble in the last fifth of the watch is trouble without end.
+	if end.Sub(last) > end.Sub(at)/5 {
+		o.moved = since(at, last)
+	}
+	return o
+}
+
+func since(from, to time.Time) *float64 {
+	ms := float64(to.Sub(from).Microseconds()) / 1000
+	return &ms
+}
+
+// worst is the largest, nil when there is a nil.
+func worst(outcomes []outcome, pick func(outcome) *float64) *float64 {
+	var all []float64
+	for _, o := range outcomes {
+		v := pick(o)
+		if v == nil {
+			return nil
+		}
+		all = append(all, *v)
+	}
+	slices.Sort(all)
+	return quantile(all, 1)
+}
+
+func total(outcomes []outcome, pick func(outcome) int) float64 {
+	n := 0
+	for _, o := range outcomes {
+		n += pick(o)
+	}
+	return float64(n)
+}
