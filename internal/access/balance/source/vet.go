@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // maxBackends bounds one list: an EndpointSlice holds at most a thousand, and
@@ -128,6 +129,9 @@ func (r rules) checkIP(ap netip.AddrPort) error {
 func ownIDs(listen []string, local []net.Addr) map[string]bool {
 	own := map[string]bool{}
 	for _, l := range listen {
+		if strings.HasPrefix(l, ":") {
+			l = "[::]" + l
+		}
 		network, address, err := ParseAddress(l)
 		if err != nil {
 			continue // the settings' matter
