@@ -13,7 +13,8 @@ import (
 type Kind string
 
 const (
-	// KindHTTP is GET and a code of the expected set.
+	// KindHTTP is a request, GET unless Target.Request says otherwise, and a code
+	// of the expected set.
 	KindHTTP Kind = "http"
 	// KindConnect is a TCP handshake; with ModeReused and ModeStream a held
 	// connection whose peer still acknowledges.
@@ -104,6 +105,8 @@ type Target struct {
 	Timeout  time.Duration `yaml:"timeout,omitempty"`
 	// TLS replaces Config.TLS for this target.
 	TLS *TLS `yaml:"tls,omitempty"`
+	// Request is what an HTTP sample sends instead of a bare GET.
+	Request *Request `yaml:"request,omitempty"`
 	// Expect lists the good HTTP codes: "200-399" (the default), "200,401", "any".
 	Expect string `yaml:"expect,omitempty"`
 	// Labels are carried into the summary: site, zone, …

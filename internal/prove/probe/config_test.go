@@ -30,7 +30,7 @@ func TestSampleConfig(t *testing.T) {
 	want := []string{
 		"b/etcd/put/new", "b/etcd/put/reused", "b/etcd/get/new", "b/etcd/get/reused",
 		"b/etcd/serializable/new", "b/etcd/serializable/reused", "b/etcd/watch/stream",
-		"b/apiserver/http/new", "b/apiserver/http/reused", "b/events/http/stream",
+		"b/apiserver/http/new", "b/apiserver/http/reused", "b/lease/http/new", "b/lease/http/reused", "b/events/http/stream",
 		"b/registry/connect/new", "b/registry/connect/stream", "b/echo/echo/new", "b/echo/echo/reused",
 		"dev/etcd/get/new", "dev/etcd/get/reused",
 	}
@@ -109,6 +109,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"targets: [{name: a, url: 'http://h', modes: [old]}]\n", `modes: "old" is unknown`},
 		{"targets: [{name: a, url: 'http://h', modes: [new, new]}]\n", `two paths are named "a/http/new"`},
 		{"targets: [{name: a, url: 'http://h', expect: 2xx}]\n", `expect: "2xx" is no HTTP code`},
+		{"targets: [{name: a, url: 'http://h', request: {method: 'get it'}}]\n", `request.method: "get it" is no method; write one such as GET, PUT or PATCH`},
+		{"targets: [{name: a, url: 'tcp://h:1', request: {method: GET}}]\n", `request: kind "connect" sends none; remove it`},
 		{"targets: [{name: a, url: 'http://h', interval: 1ms}]\n", "timeout: 1s at an interval of 1ms lets 1001 samples hang at once"},
 		{"targets: [{name: a, url: 'http://h', timeout: 1us}]\n", "timeout: 1µs is under 1ms"},
 		{"interval: -1s\ntargets: [{name: a, url: 'http://h'}]\n", "negative"},

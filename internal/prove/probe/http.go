@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
 )
 
 // maxBody is how much of an answer a sample reads: a health endpoint says less
@@ -159,11 +160,14 @@ func (h *httpPath) get(ctx context.Context, l *httpLink) outcome {
 }
 
 func (h *httpPath) ask(ctx context.Context, l *httpLink) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, h.Request.Method, h.URL.String(), h.Request.body(time.Now()))
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
 	}
 	req.Header.Set("User-Agent", "holdfast-probe")
+	if h.Request.Body != "" {
+		req.Header.Set("Content-Type", h.Request.ContentType)
+	}
 	l.wire.ask()
 	return l.RoundTrip(req)
 }

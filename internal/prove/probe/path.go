@@ -22,8 +22,10 @@ type Path struct {
 	Interval time.Duration
 	Timeout  time.Duration
 	// Slow is the latency beyond which a good sample is slow.
-	Slow   time.Duration
-	expect codeSet
+	Slow time.Duration
+	// Request is what an HTTP sample sends; complete.
+	Request Request
+	expect  codeSet
 	// Key is the etcd key of the path.
 	Key    string
 	Labels map[string]string
@@ -84,6 +86,10 @@ func (c *Config) resolve(t *Target) ([]Path, error) {
 	if err != nil {
 		return nil, err
 	}
+	request, err := t.Request.complete(kinds[0])
+	if err != nil {
+		return nil, err
+	}
 	material := c.TLS
 	if t.TLS != nil {
 		material = *t.TLS
@@ -100,7 +106,7 @@ func (c *Config) resolve(t *Target) ([]Path, error) {
 			Interval: or(t.Interval, c.Interval, DefaultInterval),
 			Timeout:  or(t.Timeout, c.Timeout, defaultTimeout(pair.kind, pair.mode)),
 			Slow:     or(c.Slow, DefaultSlow),
-			expect:   expect, Labels: t.Labels,
+			Request:  request, expect: expect, Labels: t.Labels,
 		}
 		p.Key = strings.TrimRight(or(c.Prefix, DefaultPrefix), "/") + "/" + p.Name
 		if err := p.checkTimes(); err != nil {

@@ -1,0 +1,45 @@
+package probe
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A PATCH arrives as configured, each with a time of its own.
+func TestRequestIsSent(t *testing.T) {
+	noLeaks(t)
+	var mu sync.Mutex
+	bodies := map[string]bool{}
+	url, material, _ := startHTTP(t, true, func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(r.Body)
+		if err != nil || r.Method != http.MethodPatch || r.Header.Get("Content-Type") != "application/merge-patch+json" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		bodies[string(data)] = true
+	})
+	cfg := httpConfig(url, material, ModeReused, 5*time.Second)
+	cfg.Targets[0].Request = &Request{Method: http.MethodPatch, ContentType: "application/merge-patch+json", Body: `{"spec":{"renewTime":"{{now}}"}}`}
+	for _, s := range follow(t, cfg, after(3))["h/http/reused"] {
+		if !s.OK {
+			t.Errorf("sample %d: %s", s.Seq, s.Error)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(bodies) < 3 {
+		t.Errorf("bodies %v, want one per sample", bodies)
+	}
+	for b := range bodies {
+		at, ok := strings.CutPrefix(b, `{"spec":{"renewTime":"`)
+		if _, err := time.Parse(nowForm, strings.TrimSuffix(at, `"}}`)); !ok || err != nil {
+			t.Errorf("body %s: %v", b, err)
+		}
+	}
+}
