@@ -1,0 +1,243 @@
+package relay
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// bufferSize is what one read takes at most: 64 kB is where larger reads
+	// stopped to gain.
+	bufferSize = 64 << 10
+	// wakeSlot marks the descriptor by which other goroutines wake a loop.
+	wakeSlot = ^uint32(0)
+)
+
+// started is the zero of the engine's clock.
+var started = time.Now()
+
+// clock is the time in nanoseconds since the program started, monotonic.
+func clock() int64 { return int64(time.Since(started)) }
+
+// loop is one goroutine with one epoll instance. Every connection belongs to
+// one loop for life; whatever stands here and in a session is touched by that
+// loop only, save the mailbox.
+type loop struct {
+	engine *Engine
+	index  int
+	epfd   int
+	wakefd int
+
+	// now is the time of the last wake.
+	now    int64
+	events [128]unix.EpollEvent
+	buf    []byte
+	slots  slots
+	timers timers
+	ready  []*session
+	groups map[*Target]*group
+	pipes  pipes
+	random *rand.Rand
+	// acceptors stand for the listeners on this loop.
+	acceptors map[*Listener]*acceptor
+	sweeper   alarm
+
+	// sessions is read by other loops that look for the least busy one.
+	sessions atomic.Int64
+	mailbox
+}
+
+// mailbox carries calls from other goroutines to a loop.
+type mailbox struct {
+	mu     sync.Mutex
+	closed bool
+	calls  []func(*loop)
+	// pending and asleep order a poster against a loop about to sleep: the
+	// poster sets pending and then reads asleep, the loop the other way round.
+	pending, asleep atomic.Bool
+}
+
+func newLoop(e *Engine, index int) (*loop, error) {
+	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create epoll: %w", err)
+	}
+	wakefd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		sysClose(epfd)
+		return nil, fmt.Errorf("create eventfd: %w", err)
+	}
+	l := &loop{
+		engine: e, index: index, epfd: epfd, wakefd: wakefd, now: clock(),
+		buf:    make([]byte, bufferSize),
+		groups: map[*Target]*group{}, acceptors: map[*Listener]*acceptor{},
+		random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+	}
+	l.sweeper.fire = (*loop).sweep
+	// Edge-triggered: each post is an edge, and nobody needs to read the count.
+	if errno := sysEpollCtl(epfd, unix.EPOLL_CTL_ADD, wakefd, unix.EPOLLIN|unix.EPOLLET, wakeSlot, 0); errno != 0 {
+		l.release()
+		return nil, fmt.Errorf("watch eventfd: %w", errno)
+	}
+	return l, nil
+}
+
+// post hands a call to the loop; false when the loop has ended.
+func (l *loop) post(call func(*loop)) bool {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return false
+	}
+	l.calls = append(l.calls, call)
+	l.mu.Unlock()
+	l.pending.Store(true)
+	if l.asleep.Load() {
+		one := [8]byte{1}
+		_, _ = unix.Write(l.wakefd, one[:])
+	}
+	return true
+}
+
+func (l *loop) readMail() {
+	if !l.pending.Load() {
+		return
+	}
+	l.pending.Store(false)
+	l.mu.Lock()
+	calls := l.calls
+	l.calls = nil
+	l.mu.Unlock()
+	for _, call := range calls {
+		call(l)
+	}
+}
+
+// run goes round until stop says so, and closes what the loop owns.
+func (l *loop) run(stop *atomic.Bool) {
+	for !stop.Load() {
+		n := l.wait()
+		l.now = clock()
+		for i := range n {
+			l.dispatch(&l.events[i])
+		}
+		l.readMail()
+		l.moveReady()
+		for a := l.timers.due(l.now); a != nil; a = l.timers.due(l.now) {
+			l.fire(a)
+		}
+	}
+	l.shutdown()
+}
+
+// wait returns the number of events. It asks without waiting first: on a busy
+// loop there is always something, and the Go scheduler need not know.
+func (l *loop) wait() int {
+	n, _ := sysEpollPoll(l.epfd, l.events[:])
+	if n > 0 || len(l.ready) > 0 {
+		return max(n, 0)
+	}
+	timeout := l.timeout()
+	if timeout == 0 {
+		return 0
+	}
+	l.asleep.Store(true)
+	defer l.asleep.Store(false)
+	if l.pending.Load() {
+		return 0
+	}
+	n, err := unix.EpollWait(l.epfd, l.events[:], timeout)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// timeout is the time to the next alarm in milliseconds, rounded up so that
+// the loop does not wake too early; -1 without alarm.
+func (l *loop) timeout() int {
+	at, ok := l.timers.next()
+	if !ok {
+		return -1
+	}
+	left := at - clock()
+	if left <= 0 {
+		return 0
+	}
+	return int(min((left+999_999)/1_000_000, 1<<30))
+}
+
+func (l *loop) fire(a *alarm) {
+	if a.session != nil {
+		a.session.tick()
+		return
+	}
+	a.fire(l)
+}
+
+func (l *loop) dispatch(ev *unix.EpollEvent) {
+	if uint32(ev.Fd) == wakeSlot {
+		return
+	}
+	s := l.slots.get(uint32(ev.Fd), uint32(ev.Pad))
+	switch {
+	case s == nil: // closed by an earlier event of this wake
+	case s.conn != nil:
+		s.conn.note(ev.Events)
+		s.conn.session.handle(s.conn, ev.Events)
+	case s.acceptor != nil:
+		l.accept(s.acceptor)
+	}
+}
+
+// again puts a session on the list of those with more to do, so that one with
+// much to carry does not keep the others waiting.
+func (l *loop) again(s *session) {
+	if !s.onReady {
+		s.onReady = true
+		l.ready = append(l.ready, s)
+	}
+}
+
+func (l *loop) moveReady() {
+	todo := len(l.ready)
+	for i := range todo {
+		s := l.ready[i]
+		s.onReady = false
+		if s.stage == stageOpen {
+			s.move()
+		}
+	}
+	rest := copy(l.ready, l.ready[todo:])
+	clear(l.ready[rest:])
+	l.ready = l.ready[:rest]
+}
+
+// shutdown resets every connection and closes the loop's descriptors. Calls
+// that were posted in time still run: somebody may wait for them.
+func (l *loop) shutdown() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.readMail()
+	for i := range l.slots.table {
+		if c := l.slots.table[i].conn; c != nil {
+			c.session.end(true)
+		}
+	}
+	for _, a := range l.acceptors {
+		a.ln.detached(l)
+	}
+	l.release()
+}
+
+func (l *loop) release() {
+	l.pipes.close()
+	sysClose(l.wakefd)
+	sysClose(l.epfd)
+}
