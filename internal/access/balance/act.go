@@ -1,0 +1,201 @@
+package balance
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/access/balance/relay"
+	"github.com/holdfast-ha/holdfast/internal/health"
+)
+
+// Keys of the log.
+const (
+	keyBackend = "backend"
+	keyError   = "error"
+	keyReason  = "reason"
+)
+
+// do performs what the roster asks for. New connections move first, then
+// established ones end. The caller holds the lock.
+func (p *pool) do(ctx context.Context, actions []action) {
+	for _, a := range actions {
+		switch a.kind {
+		case added:
+			p.add(ctx, a.id)
+		case removed:
+			p.remove(a.id)
+		}
+	}
+	p.publish()
+	for _, a := range actions {
+		switch a.kind {
+		case graded:
+			p.graded(a)
+		case ended:
+			p.end(a)
+		case resumed:
+			p.resume(a.id)
+		case doubted:
+			p.log.Warn("every backend failed at once: doubting this node; all are tried, fastest first, and no connection is ended")
+		case trusted:
+			p.log.Info("verdicts count again")
+		}
+	}
+}
+
+// add makes a member, or takes back one that is leaving.
+func (p *pool) add(ctx context.Context, id string) {
+	i, _ := p.roster.find(id)
+	b := p.roster.entries[i].backend
+	m := p.leaving[id]
+	if m == nil {
+		target, err := relay.NewTarget(id, b.Network, b.Address, p.cfg.Backends.SendProxy)
+		if err != nil {
+			p.log.Warn("backend left out", keyBackend, id, keyError, err.Error())
+			p.roster.drop(id)
+			return
+		}
+		m = &member{target: target}
+	}
+	delete(p.leaving, id)
+	p.members[id] = m
+	p.log.Info("backend added", keyBackend, id, "source", b.Source, "zone", b.Zone)
+	p.check(ctx, m)
+}
+
+// check starts the checks of a member with the settings in force.
+func (p *pool) check(ctx context.Context, m *member) {
+	id := m.target.ID
+	prober, err := p.method.Prober(m.target.Network, m.target.Address)
+	if err != nil {
+		// The files were good when the settings were loaded; they are tried
+		// again with the next list or reload.
+		p.log.Warn("backend cannot be checked", keyBackend, id, keyError, err.Error())
+		return
+	}
+	ctx, m.stop = context.WithCancel(ctx)
+	m.checker = health.NewChecker(prober, p.cfg.Check.timers(p.profile), func(v health.Verdict) { p.judged(ctx, id, v) })
+	checker := m.checker
+	p.checkers.Store(m.target, checker)
+	p.wg.Go(func() {
+		defer prober.Close()
+		checker.Run(ctx)
+	})
+}
+
+// remove stops the checks of a member; its target stays as long as it has
+// connections.
+func (p *pool) remove(id string) {
+	m := p.members[id]
+	if m == nil {
+		return
+	}
+	if m.stop != nil {
+		m.stop()
+	}
+	p.checkers.Delete(m.target)
+	delete(p.members, id)
+	p.leaving[id] = m
+	p.log.Info("backend removed", keyBackend, id)
+}
+
+// forget drops what left the list once its last connection has ended.
+func (p *pool) forget() {
+	for id, m := range p.leaving {
+		if m.target.Active() == 0 && m.target.Connecting() == 0 {
+			p.resume(id)
+			delete(p.leaving, id)
+		}
+	}
+}
+
+func (p *pool) graded(a action) {
+	m := p.members[a.id]
+	if m == nil {
+		return
+	}
+	m.changed, m.reason, m.wasGrade = time.Now(), a.cause, a.from
+	m.transition++
+	p.log.Info("backend changed", keyBackend, a.id, "from", a.from.String(), "to", a.to.String(), keyReason, a.cause)
+}
+
+// member finds a member, also one that is leaving.
+func (p *pool) member(id string) *member {
+	if m := p.members[id]; m != nil {
+		return m
+	}
+	return p.leaving[id]
+}
+
+// end ends the established connections of a backend.
+func (p *pool) end(a action) {
+	m := p.member(a.id)
+	if m == nil {
+		return
+	}
+	switch a.how {
+	case Reset:
+		p.resume(a.id)
+		if n := m.target.Active(); n > 0 {
+			p.log.Info("connections reset", keyBackend, a.id, "count", n, "cause", a.cause)
+		}
+		p.engine.Reset(m.target, a.cause, p.cfg.Spread)
+	case Drain:
+		if m.draining != nil {
+			return
+		}
+		target, limit := m.target, p.cfg.DrainTimeout
+		p.log.Info("connections drain", keyBackend, a.id, "count", target.Active(), "cause", a.cause, "reset_after", limit)
+		m.draining = time.AfterFunc(limit, func() { p.engine.Reset(target, a.cause+", not ended in time", p.cfg.Spread) })
+	}
+}
+
+// resume calls off a drain.
+func (p *pool) resume(id string) {
+	if m := p.member(id); m != nil && m.draining != nil {
+		m.draining.Stop()
+		m.draining = nil
+	}
+}
+
+// rebalance moves some quiet connections from where there are too many.
+func (p *pool) rebalance() {
+	left := p.cfg.Rebalance.PerSecond
+	if left == 0 || p.roster.doubt {
+		return
+	}
+	v := p.view.Load()
+	for i, n := range v.table.Surplus(p.clock(), v.active) {
+		if n = min(n, left); n > 0 {
+			p.engine.Rebalance(v.targets[i], n)
+			left -= n
+		}
+	}
+}
+
+// observe takes what the relay notices about a backend while it carries
+// clients: evidence for its checker. It is called on event loops and does not
+// block.
+func (p *process) observe(e relay.Event) {
+	kind, ok := evidenceOf[e.Kind]
+	if e.Kind == relay.DialFailed {
+		kind, ok = health.DialTimeout, true
+		if errors.Is(e.Err, syscall.ECONNREFUSED) {
+			kind = health.DialRefused
+		}
+	}
+	p.stats.saw(e)
+	if !ok || e.Target == nil {
+		return
+	}
+	if c, ok := p.checkers.Load(e.Target); ok {
+		c.(*health.Checker).Evidence(kind)
+	}
+}
+
+// evidenceOf is what the checks make of what the relay saw.
+var evidenceOf = map[relay.EventKind]health.Evidence{
+	relay.ResetEarly: health.ResetEarly, relay.Silent: health.Silent, relay.Unacked: health.Unacked,
+}
