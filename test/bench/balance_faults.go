@@ -24,7 +24,7 @@ func (g *ground) frozen(ctx context.Context) ([]Row, error) {
 	for _, profile := range []string{"seed", "anchors"} {
 		// The anchors know no other check than a connect.
 		watch, https := g.window(40*time.Second, 8*time.Second), profile == "seed"
-		o, err := g.suffer(ctx, &holdfast{g: g, profile: profile}, freeze, watch, flowRate/4, https)
+		o, err := g.suffer(ctx, &holdfast{g: g, profile: profile}, freeze, 0, watch, flowRate/4, https)
 		if err != nil {
 			return rows, err
 		}
@@ -49,9 +49,11 @@ func (g *ground) unready(ctx context.Context) ([]Row, error) {
 func (g *ground) faultRows(ctx context.Context, name string, f fault) ([]Row, error) {
 	makers, runs := g.makers(), g.times(5)
 	got := make([][]outcome, len(makers))
-	for range runs {
+	for run := range runs {
+		// Over the peer's period of 2 s, which holds two of ours.
+		calm := 2 * time.Second * time.Duration(run) / time.Duration(runs)
 		for i, m := range makers {
-			o, err := g.suffer(ctx, m(), f, 10*time.Second, flowRate, true)
+			o, err := g.suffer(ctx, m(), f, calm, 10*time.Second, flowRate, true)
 			if err != nil {
 				return nil, err
 			}
@@ -78,22 +80,32 @@ func (g *ground) faultRows(ctx context.Context, name string, f fault) ([]Row, er
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // killed counts failed connections around the death of one backend after the
-// other.
+// other, first of backends at work, then of such as hung before they died:
+// those have accepted connections and not said a word on them.
 func (g *ground) killed(ctx context.Context) ([]Row, error) {
-	makers, deaths := g.makers(), g.times(5)
-	failed, excused, slowest := make([]float64, len(makers)), make([]int, len(makers)), make([]time.Duration, len(makers))
-	for i, m := range makers {
-		t, err := g.deaths(ctx, m(), deaths)
-		if err != nil {
-			return nil, err
+	var rows []Row
+	for _, k := range []struct {
+		name, how string
+		hang      time.Duration
+	}{{"balance-killed-failed", "", 0}, {"balance-killed-hung-failed", " after hanging for 100 ms", 100 * time.Millisecond}} {
+		makers, deaths := g.makers(), g.times(5)
+		got := make([]tollOfDeaths, len(makers))
+		for i, m := range makers {
+			b := m()
+			t, err := g.deaths(ctx, b, deaths, k.hang)
+			if err != nil {
+				return rows, err
+			}
+			fmt.Fprintf(os.Stderr, "bench:   %s: %d failed of %d, %d cut in mid-answer, slowest %s\n", b.name(), t.failed, t.all, t.excused, t.slowest)
+			got[i] = t
 		}
-		failed[i], excused[i], slowest[i] = float64(t.failed), t.excused, t.slowest
-		fmt.Fprintf(os.Stderr, "bench:   %s: %d failed of %d, %d cut in mid-answer, slowest %s\n", m().name(), t.failed, t.all, t.excused, t.slowest)
+		ours, peer := got[0], float64(got[1].failed)
+		rows = append(rows, atMost(k.name, "connections", float64(ours.failed), 0, fmt.Sprintf(
+			"%d kills%s at %d connections/s; cut after the backend had spoken: %d, peer %d; slowest connection %d ms, peer %d ms; %s",
+			deaths, k.how, flowRate, ours.excused, got[1].excused, ours.slowest.Milliseconds(), got[1].slowest.Milliseconds(), load())).
+			against(peerName, &peer))
 	}
-	return []Row{atMost("balance-killed-failed", "connections", failed[0], 0, fmt.Sprintf(
-		"%d kills at %d connections/s; cut after the backend had spoken: %d, peer %d; slowest connection %d ms, peer %d ms; %s",
-		deaths, flowRate, excused[0], excused[1], slowest[0].Milliseconds(), slowest[1].Milliseconds(), load())).
-		against(peerName, &failed[1])}, nil
+	return rows, nil
 }
 
 // tollOfDeaths is what became of new connections.
@@ -108,7 +120,7 @@ type tollOfDeaths struct {
 // moment is when a backend died: between the signal and the end of it.
 type moment struct{ from, to time.Time }
 
-func (g *ground) deaths(ctx context.Context, b balancer, n int) (tollOfDeaths, error) {
+func (g *ground) deaths(ctx context.Context, b balancer, n int, hang time.Duration) (tollOfDeaths, error) {
 	s, err := g.setStage(ctx, b, backendCount, flowRate, true)
 	if err != nil {
 		return tollOfDeaths{}, err
@@ -118,6 +130,12 @@ func (g *ground) deaths(ctx context.Context, b balancer, n int) (tollOfDeaths, e
 	for i := range n {
 		victim := s.backends[i%backendCount]
 		from := time.Now()
+		if hang > 0 {
+			if err := victim.signal(syscall.SIGSTOP); err != nil {
+				return tollOfDeaths{}, err
+			}
+			pause(ctx, hang)
+		}
 		victim.kill()
 		died = append(died, moment{from, time.Now()})
 		if !pause(ctx, 3*time.Second) {

@@ -55,8 +55,7 @@ func (s *stage) set(ctx context.Context, known, rate int, tls bool) error {
 	if err := s.client.seen(ctx, known); err != nil {
 		return err
 	}
-	// Timers of checks come into step with nothing here.
-	if !pause(ctx, 2*time.Second) {
+	if !pause(ctx, 2*time.Second) { // beyond what was started with
 		return ctx.Err()
 	}
 	if s.kept, err = s.client.keep(keptCount); err != nil {
@@ -108,8 +107,9 @@ table ip bench {
 	return nil
 }
 
-// clearFilter takes the blackhole back.
-func clearFilter() { _ = exec.Command("nft", "destroy", "table", "ip", "bench").Run() }
+// clearFilter takes the blackhole back, if there is one: adding a table that
+// exists is no error, deleting one that does not would be.
+func clearFilter() { _ = exec.Command("nft", "add table ip bench; delete table ip bench").Run() }
 
 // outcome is what clients saw of a fault. Times are milliseconds from it; nil
 // means that it did not happen while anybody watched.
@@ -132,14 +132,19 @@ const (
 	slow     = time.Second
 )
 
-// suffer sets a stage, injects the fault and watches.
-func (g *ground) suffer(ctx context.Context, b balancer, f fault, watch time.Duration, rate int, tls bool) (outcome, error) {
+// suffer sets a stage, injects the fault after another while of calm and
+// watches. How soon a fault is noticed depends on where in the period of the
+// checks it falls; the calm moves it.
+func (g *ground) suffer(ctx context.Context, b balancer, f fault, calm, watch time.Duration, rate int, tls bool) (outcome, error) {
 	defer clearFilter()
 	s, err := g.setStage(ctx, b, backendCount, rate, tls)
 	if err != nil {
 		return outcome{}, err
 	}
 	defer s.strike()
+	if !pause(ctx, calm) {
+		return outcome{}, ctx.Err()
+	}
 	victim := s.backends[0]
 	at := time.Now()
 	if err := f(ctx, victim); err != nil {
