@@ -92,8 +92,8 @@ func (s *session) unwrap() bool {
 	case n == 0:
 		return false
 	}
-	if h.Source.IsValid() {
-		s.peer, o.local = h.Source, h.Destination
+	if h.source.IsValid() {
+		s.peer, o.local = h.source, h.destination
 	}
 	o.kept = o.kept[n:]
 	o.bare = false

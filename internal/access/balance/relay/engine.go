@@ -110,10 +110,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		l.post(func(*loop) {})
 	}
 	wg.Wait()
-	e.mu.Lock()
-	listeners := slices.Clone(e.listeners)
-	e.mu.Unlock()
-	for _, ln := range listeners {
+	for _, ln := range e.current() {
 		ln.Close()
 	}
 	return nil
@@ -188,10 +185,7 @@ func (e *Engine) Wake() {
 	if e.waiting.Load() == 0 {
 		return
 	}
-	e.mu.Lock()
-	listeners := slices.Clone(e.listeners)
-	e.mu.Unlock()
-	for _, ln := range listeners {
+	for _, ln := range e.current() {
 		ln.mu.Lock()
 		for _, q := range ln.queues {
 			q.wake()
@@ -222,6 +216,13 @@ func (e *Engine) checkDrained() {
 		close(e.drained)
 		e.drained = nil
 	}
+}
+
+// current returns the listeners at work.
+func (e *Engine) current() []*Listener {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.listeners)
 }
 
 func (e *Engine) forget(ln *Listener) {
