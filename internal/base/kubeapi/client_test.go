@@ -1,11 +1,13 @@
 package kubeapi
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -18,16 +20,16 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/pki"
 )
 
-// secured starts a TLS server of the authority's that wants a client
-// certificate, and returns the files of its node.
-func secured(t *testing.T, h http.HandlerFunc) (server string, f pki.Files) {
+// secured starts a TLS server with a certificate for name and the loopbacks
+// that wants a client certificate, and returns the files of its node.
+func secured(t *testing.T, name string, h http.HandlerFunc) (server string, f pki.Files) {
 	t.Helper()
 	dir := t.TempDir()
-	ca, err := pki.NewAuthority(dir, "test", time.Now())
+	ca, err := pki.NewAuthority(dir, "authority", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, err = ca.Issue(filepath.Join(dir, "node"), "node"); err != nil {
+	if f, err = ca.Issue(filepath.Join(dir, "node"), name); err != nil {
 		t.Fatal(err)
 	}
 	pair, err := tls.LoadX509KeyPair(f.ServerCert, f.ServerKey)
@@ -44,6 +46,13 @@ func secured(t *testing.T, h http.HandlerFunc) (server string, f pki.Files) {
 	return s.URL, f
 }
 
+// leadsTo dials the server whatever address is asked for, as a balancer does.
+func leadsTo(server string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, strings.TrimPrefix(server, "https://"))
+	}
+}
+
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -54,9 +63,10 @@ func read(t *testing.T, path string) []byte {
 }
 
 func TestClientCertificatesFromFilesAndData(t *testing.T) {
-	server, f := secured(t, func(w http.ResponseWriter, r *http.Request) {
+	server, f := secured(t, ClusterName, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, r.TLS.PeerCertificates[0].Subject.CommonName)
 	})
+	there := leadsTo(server)
 	ca, cert, key := read(t, f.CA), read(t, f.ClientCert), read(t, f.ClientKey)
 	for name, c := range map[string]Config{
 		"all files":            {CAFile: f.CA, CertFile: f.ClientCert, KeyFile: f.ClientKey},
@@ -64,10 +74,15 @@ func TestClientCertificatesFromFilesAndData(t *testing.T) {
 		"data wins over files": {CAFile: "/missing", CAData: ca, CertFile: "/missing", KeyFile: "/missing", CertData: cert, KeyData: key},
 		"CA data, cert file":   {CAData: ca, CertFile: f.ClientCert, KeyFile: f.ClientKey}, // a kubelet's
 		"CA file, cert data":   {CAFile: f.CA, CertData: cert, KeyData: key},
-		"by name":              {CAFile: f.CA, ServerName: "node", CertData: cert, KeyData: key},
+		"by name":              {CAFile: f.CA, ServerName: ClusterName, CertData: cert, KeyData: key},
+		"any server, file":     {CAFile: f.CA, Dial: there, AnyServer: true, CertData: cert, KeyData: key},
+		"any server, data":     {CAData: ca, Dial: there, AnyServer: true, CertData: cert, KeyData: key},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.Server = server
+			if c.Dial != nil {
+				c.Server = "https://10.0.0.1:6443" // which is not in the certificate
+			}
 			client, err := New(c)
 			if err != nil {
 				t.Fatal(err)
@@ -82,15 +97,19 @@ func TestClientCertificatesFromFilesAndData(t *testing.T) {
 }
 
 func TestClientRefusesAnotherServer(t *testing.T) {
-	server, f := secured(t, func(http.ResponseWriter, *http.Request) { t.Error("reached") })
-	_, other := secured(t, nil)
+	server, f := secured(t, "node", func(http.ResponseWriter, *http.Request) { t.Error("reached") })
+	_, other := secured(t, "node", nil)
 	good := Config{Server: server, CertFile: f.ClientCert, KeyFile: f.ClientKey}
 	for name, change := range map[string]func(*Config){
 		"CA file":      func(c *Config) { c.CAFile = other.CA },
 		"CA data":      func(c *Config) { c.CAData = read(t, other.CA) },
 		"system roots": func(*Config) {},
-		"name":         func(c *Config) { c.CAFile, c.ServerName = f.CA, "kubernetes" },
-		"name, data":   func(c *Config) { c.CAData, c.ServerName = read(t, f.CA), "kubernetes" },
+		"any server":   func(c *Config) { c.CAFile, c.AnyServer = other.CA, true },
+		"neither name": func(c *Config) {
+			c.CAFile, c.AnyServer, c.Dial, c.Server = f.CA, true, leadsTo(server), "https://10.0.0.1:6443"
+		},
+		"name":       func(c *Config) { c.CAFile, c.ServerName = f.CA, "kubernetes" },
+		"name, data": func(c *Config) { c.CAData, c.ServerName = read(t, f.CA), "kubernetes" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := good
@@ -109,7 +128,7 @@ func TestClientRefusesAnotherServer(t *testing.T) {
 }
 
 func TestNewNamesWhatIsWrong(t *testing.T) {
-	_, f := secured(t, nil)
+	_, f := secured(t, "node", nil)
 	cert := read(t, f.ClientCert)
 	for name, c := range map[string]struct {
 		config Config

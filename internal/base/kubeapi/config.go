@@ -2,16 +2,11 @@ package kubeapi
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"strings"
-
-	"github.com/holdfast-ha/holdfast/internal/base/creds"
 )
 
 // Config says where the API is and who asks. The zero value of a field means
@@ -38,7 +33,15 @@ type Config struct {
 	// Dial replaces how connections are made, e.g. to go through a balancer;
 	// nil means net.Dialer. It is given the host and port of Server.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// AnyServer says that Dial leads to any API server of the cluster: then a
+	// certificate for ClusterName is as good as one for the host of Server.
+	AnyServer bool
 }
+
+// ClusterName is a name that the certificate of every API server of a cluster
+// is valid for: pods reach them by it, and kubeadm, k3s, RKE2 and Talos issue
+// them so. Their addresses, in contrast, differ from server to server.
+const ClusterName = "kubernetes.default.svc"
 
 // String names the server and the kind of credentials, never a secret.
 func (c Config) String() string {
@@ -86,57 +89,4 @@ func (c Config) base() (*url.URL, error) {
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
-}
-
-// tls returns the client's side of TLS. What came as files follows the files
-// (package creds); what came as data is fixed.
-func (c Config) tls(host string) (*tls.Config, error) {
-	name := c.ServerName
-	if name == "" {
-		name = host
-	}
-	files := creds.Files{}
-	if len(c.CAData) == 0 {
-		files.CA = c.CAFile
-	}
-	if len(c.CertData) == 0 {
-		files.Cert, files.Key = c.CertFile, c.KeyFile
-	}
-	config, err := files.Client(name)
-	if err != nil {
-		return nil, err
-	}
-	if len(c.CAData) > 0 {
-		if config.RootCAs, err = pool(c.CAData); err != nil {
-			return nil, err
-		}
-		config.InsecureSkipVerify, config.VerifyConnection = false, nil
-	}
-	if len(c.CertData) > 0 {
-		pair, err := c.pair()
-		if err != nil {
-			return nil, err
-		}
-		config.GetClientCertificate, config.Certificates = nil, []tls.Certificate{pair}
-	}
-	return config, nil
-}
-
-func pool(pem []byte) (*x509.CertPool, error) {
-	p := x509.NewCertPool()
-	if !p.AppendCertsFromPEM(pem) {
-		return nil, errors.New("certificate-authority-data: no certificate in PEM form; encode the CA file in base64")
-	}
-	return p, nil
-}
-
-func (c Config) pair() (tls.Certificate, error) {
-	if len(c.KeyData) == 0 {
-		return tls.Certificate{}, errors.New("client-key-data: missing beside client-certificate-data; give both or neither")
-	}
-	pair, err := tls.X509KeyPair(c.CertData, c.KeyData)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("client-certificate-data and client-key-data: %w; give the two that were issued together", err)
-	}
-	return pair, nil
 }

@@ -169,7 +169,7 @@ func (f *Follower[T]) stream(ctx context.Context) (events int, err error) {
 	query.Set("timeoutSeconds", strconv.Itoa(int(lasts/time.Second)))
 	body, err := f.client.open(ctx, http.MethodGet, f.Path, query, nil)
 	if err != nil {
-		return 0, either(context.Cause(ctx), err)
+		return 0, because(ctx, err)
 	}
 	defer body.Close()
 	f.Report(nil)
@@ -177,7 +177,7 @@ func (f *Follower[T]) stream(ctx context.Context) (events int, err error) {
 	for {
 		version, event, err := dec.next()
 		if err != nil {
-			return events, either(context.Cause(ctx), ended(err))
+			return events, because(ctx, ended(err))
 		}
 		idle.Reset(silence)
 		events++
@@ -188,11 +188,12 @@ func (f *Follower[T]) stream(ctx context.Context) (events int, err error) {
 	}
 }
 
-func either(first, second error) error {
-	if first != nil {
-		return first
+// because prefers why ctx ended over the error that this led to.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
 	}
-	return second
+	return err
 }
 
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
