@@ -147,7 +147,7 @@ func (p *pool) end(a action) {
 			return
 		}
 		target, limit := m.target, p.cfg.DrainTimeout
-		p.log.Info("connections drain", keyBackend, a.id, "count", target.Active(), "cause", a.cause, "reset_after", limit)
+		p.log.Info("connections drain", keyBackend, a.id, "count", target.Active(), "cause", a.cause, "reset_after", limit.String())
 		m.draining = time.AfterFunc(limit, func() { p.engine.Reset(target, a.cause+", not ended in time", p.cfg.Spread) })
 	}
 }

@@ -1,7 +1,6 @@
 package balance
 
 import (
-	"context"
 	"fmt"
 	"os"
 
@@ -29,7 +28,7 @@ type plan struct {
 // apply puts settings in force: first all that can fail, then the change. On
 // an error nothing has changed. Listening sockets that another process handed
 // over are used where the settings name their address.
-func (p *process) apply(ctx context.Context, s Settings, handed map[string]*os.File) error {
+func (p *process) apply(s Settings, handed map[string]*os.File) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	plans, err := p.prepare(s, handed)
@@ -41,7 +40,7 @@ func (p *process) apply(ctx context.Context, s Settings, handed map[string]*os.F
 	}
 	keep := map[string]bool{}
 	for _, pl := range plans {
-		p.commit(ctx, s, pl)
+		p.commit(s, pl)
 		for _, a := range pl.settings.Listen {
 			keep[a] = true
 		}
@@ -145,13 +144,13 @@ func poolName(frontend string, i int) string {
 }
 
 // commit makes one plan real.
-func (p *process) commit(ctx context.Context, s Settings, pl plan) {
+func (p *process) commit(s Settings, pl plan) {
 	f := p.frontends[pl.settings.Name]
 	if f == nil {
 		f = &frontend{name: pl.settings.Name, pool: p.newPool(pl.settings.Name)}
 		p.frontends[f.name] = f
 	}
-	f.pool.start(ctx, pl.settings.Pool, s.Profile, pl.methods[0], pl.sets[0])
+	f.pool.start(p.life, pl.settings.Pool, s.Profile, pl.methods[0], pl.sets[0])
 	for len(f.routes) < len(pl.settings.Routes) {
 		f.routes = append(f.routes, p.newPool(poolName(f.name, len(f.routes)+1)))
 	}
@@ -160,7 +159,7 @@ func (p *process) commit(ctx context.Context, s Settings, pl plan) {
 	}
 	f.routes = f.routes[:len(pl.settings.Routes)]
 	for i, r := range pl.settings.Routes {
-		f.routes[i].start(ctx, r.Pool, s.Profile, pl.methods[i+1], pl.sets[i+1])
+		f.routes[i].start(p.life, r.Pool, s.Profile, pl.methods[i+1], pl.sets[i+1])
 	}
 	served := f.relay(pl.settings)
 	for _, a := range pl.settings.Listen {

@@ -38,9 +38,12 @@ type process struct {
 	alive    *telemetry.Conditions
 	checkers sync.Map // *relay.Target → *health.Checker: whom evidence goes to
 	started  time.Time
+	life     context.Context // of pools; ends after the drain
 	// handed is closed when a newer process has taken over the listeners.
 	handed     chan struct{}
 	handedOnce sync.Once
+	// quiet is closed when the telemetry port is free again.
+	quiet chan struct{}
 
 	mu        sync.Mutex
 	settings  Settings
@@ -64,12 +67,14 @@ func run(ctx context.Context, stderr io.Writer, q *quick, load func() (Settings,
 	if err != nil {
 		return err
 	}
-	// The engine outlives ctx: it drains.
-	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
+	// Engine and checks outlive ctx: connections drain, and those to a backend
+	// that fails meanwhile are still reset.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	p.life = life
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = p.engine.Run(engineCtx) })
+	wg.Go(func() { _ = p.engine.Run(life) })
 	defer wg.Wait()
-	defer stopEngine()
+	defer end()
 
 	taken, err := p.takeOver(ctx, settings.Control, q.upgrade)
 	if err != nil {
@@ -87,7 +92,7 @@ func newProcess(file string, load func() (Settings, error), log *slog.Logger) (*
 	start := time.Now()
 	p := &process{
 		load: load, file: file, log: log, started: start, clock: func() time.Duration { return time.Since(start) },
-		registry: telemetry.NewRegistry(), handed: make(chan struct{}),
+		registry: telemetry.NewRegistry(), handed: make(chan struct{}), quiet: make(chan struct{}),
 		ready: telemetry.Require(condFrontends), alive: telemetry.Require(condLoop),
 		frontends: map[string]*frontend{}, listeners: map[string]*relay.Listener{},
 	}
@@ -110,7 +115,7 @@ func (p *process) begin(ctx context.Context, settings Settings, taken *handover)
 			return nil, err
 		}
 	}
-	if err := p.apply(ctx, settings, taken.files()); err != nil {
+	if err := p.apply(settings, taken.files()); err != nil {
 		return nil, err
 	}
 	if taken != nil {
@@ -136,10 +141,12 @@ func (p *process) serve(ctx context.Context, settings Settings, ctl *control) er
 	select {
 	case <-ctx.Done():
 		notify("STOPPING=1")
+		p.drain()
+		stop()
 	case <-p.handed:
+		stop()
+		p.drain()
 	}
-	p.drain(context.WithoutCancel(ctx))
-	stop()
 	wg.Wait()
 	p.halt()
 	ctl.remove()
@@ -148,10 +155,10 @@ func (p *process) serve(ctx context.Context, settings Settings, ctl *control) er
 
 // drain stops accepting and waits for the last connection, at most for the
 // time that the settings give.
-func (p *process) drain(ctx context.Context) {
+func (p *process) drain() {
 	limit := p.closeListeners()
 	n := p.engine.Active()
-	p.log.Info("draining", "connections", n, "at_most", limit)
+	p.log.Info("draining", "connections", n, "at_most", limit.String())
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	select {
@@ -159,7 +166,6 @@ func (p *process) drain(ctx context.Context) {
 		p.log.Info("drained")
 	case <-deadline.C:
 		p.log.Warn("connections are reset: they did not end in time", "count", p.engine.Active())
-	case <-ctx.Done():
 	}
 }
 
@@ -203,13 +209,13 @@ func (p *process) watch(ctx context.Context) {
 				continue
 			}
 			seen = stamp(p.file)
-			p.reload(ctx)
+			p.reload()
 		case <-tick.C:
 			p.judgeReady()
 			// A missing file is an editor at work, not a wish.
 			if now := stamp(p.file); now != seen && now != "" {
 				seen = now
-				p.reload(ctx)
+				p.reload()
 			}
 		}
 	}
@@ -231,10 +237,10 @@ func stamp(path string) string {
 
 // reload puts the settings as they are now in force, or keeps the old ones and
 // says why.
-func (p *process) reload(ctx context.Context) {
+func (p *process) reload() {
 	settings, err := p.load()
 	if err == nil {
-		err = p.apply(ctx, settings, nil)
+		err = p.apply(settings, nil)
 	}
 	p.mu.Lock()
 	p.reloadErr, p.reloaded = err, time.Now()
@@ -266,6 +272,7 @@ const retryEvery = 2 * time.Second
 // serveTelemetry waits for the port where it is taken: a process that hands
 // over keeps it a little longer than its listeners.
 func (p *process) serveTelemetry(ctx context.Context, listen string) {
+	defer close(p.quiet)
 	said := false
 	for ctx.Err() == nil {
 		server, err := telemetry.Listen("telemetry.listen", listen, p.registry, p.alive, p.ready)
@@ -300,6 +307,9 @@ func (p *process) awaitVerdicts(ctx context.Context) {
 
 func (p *process) judgedAll() bool {
 	for _, pool := range p.pools("") {
+		if len(pool.view.Load().table.Backends()) == 0 {
+			return false
+		}
 		for _, b := range pool.view.Load().table.Backends() {
 			if b.Grade == health.Unknown {
 				return false

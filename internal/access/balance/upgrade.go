@@ -170,6 +170,10 @@ func (p *process) handOver(w http.ResponseWriter, _ *http.Request) {
 	}
 	p.handedOnce.Do(func() { close(p.handed) })
 	p.closeListeners()
+	select {
+	case <-p.quiet:
+	case <-time.After(time.Second): // the newer process tries the port again
+	}
 	_, _ = fmt.Fprintln(conn, "gone")
 }
 
