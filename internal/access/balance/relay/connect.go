@@ -18,7 +18,8 @@ func (l *loop) connect(t *Target, set *settings) (fd int, local bool, errno unix
 		return -1, true, errno
 	}
 	if family != unix.AF_UNIX {
-		set.tune(fd)
+		// The rest can wait until the connection has shown that it lasts.
+		_ = sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 		if errno = bindSource(fd, family, set.SourceAddress); errno != 0 {
 			sysClose(fd)
 			return -1, true, errno
@@ -47,8 +48,8 @@ func bindSource(fd, family int, source netip.Addr) unix.Errno {
 }
 
 // tune sets what both sides' TCP sockets have in common. A listening socket
-// passes all of it on to those accepted from it, which saves a client six
-// calls.
+// passes all of it on to those accepted from it, which saves six calls per
+// client; a target's socket is tuned once it has lasted for lasting.
 func (s *settings) tune(fd int) {
 	_ = sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	_ = sysSetInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)

@@ -52,6 +52,8 @@ type session struct {
 	// spoke: the target has said a byte. unanswered: it has not since the
 	// client's last one.
 	spoke, unanswered bool
+	// tuned: the target's socket has its keepalive and user timeout.
+	tuned bool
 }
 
 // admit makes a session of an accepted socket.
@@ -256,6 +258,10 @@ func (s *session) arm(at int64) {
 	s.loop.timers.set(&s.alarm, at)
 }
 
+// lasting is the age at which a connection is worth the calls that watch over
+// it when it is idle; most end earlier.
+const lasting = int64(time.Second)
+
 // quiet is how long no byte must have passed before a connection is closed for
 // reasons that can wait.
 const quiet = int64(100 * time.Millisecond)
@@ -265,8 +271,16 @@ func (s *session) isQuiet(now int64) bool { return now-s.lastByte >= quiet }
 // tickOpen ends what is idle or old.
 func (s *session) tickOpen(now int64) {
 	next := int64(never)
+	if !s.tuned && now < s.began+lasting {
+		next = s.began + lasting
+	} else if !s.tuned {
+		s.tuned = true
+		if s.backend.target.Network == "tcp" {
+			s.set.tune(int(s.backend.fd))
+		}
+	}
 	if idle := int64(s.set.IdleTimeout); idle > 0 {
-		if next = s.lastByte + idle; now >= next {
+		if next = min(next, s.lastByte+idle); now >= s.lastByte+idle {
 			s.note(Event{Kind: Idle})
 			s.end(true)
 			return
