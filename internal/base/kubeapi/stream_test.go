@@ -1,6 +1,8 @@
 package kubeapi
 
 import (
+	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -42,5 +44,25 @@ func TestErrorsOfAStreamRepeatNothingOfIt(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "hunter") {
 			t.Errorf("%s: %v", in, err)
 		}
+	}
+}
+
+// endless is a JSON text that never ends.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+func TestAnEventIsBounded(t *testing.T) {
+	d := newDecoder[object]("watch x", io.MultiReader(strings.NewReader(event("ADDED", "a", "1")+`{"type":"ADDED","object":"`), endless{}))
+	if _, _, err := d.next(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.next(); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("got %v", err)
 	}
 }
