@@ -90,6 +90,8 @@ func (c Check) validate() error {
 		return fmt.Errorf("path: %q has no meaning in a check of kind %s; leave it out", c.Path, c.Kind)
 	case c.Path != "" && !isPath(c.Path):
 		return fmt.Errorf("path: %q is not a path; start it with / and leave out spaces", c.Path)
+	case !isName(c.ServerName):
+		return fmt.Errorf("serverName: %q is neither a name nor an address; give one that is in the server's certificate", c.ServerName)
 	case c.TLS != (creds.Files{}) && !secure:
 		return fmt.Errorf("ca, cert, key: a check of kind %s uses no TLS; leave them out or take kind https", c.Kind)
 	case c.ServerName != "" && !secure:
@@ -113,27 +115,21 @@ func isPath(s string) bool {
 	return s[0] == '/' && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
+// isName keeps what cannot stand in a header out of it.
+func isName(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' })
+}
+
 // Prober returns a Prober for one server; network and address are as for
 // net.Dial. It fails if no name can be verified.
 func (m *Method) Prober(network, address string) (Prober, error) {
 	d := dialler{network: network, address: address, preface: m.check.Preface}
-	host := "localhost"
-	if network != "unix" {
-		var err error
-		if host, _, err = net.SplitHostPort(address); err != nil {
-			return nil, fmt.Errorf("address: %w; give host:port", err)
-		}
+	name, host, err := m.names(network, address)
+	if err != nil {
+		return nil, err
 	}
 	if m.certs != nil {
-		name := m.check.ServerName
-		if name == "" && network == "unix" {
-			return nil, errors.New("serverName: a unix socket has no name to verify; give the name in the server's certificate")
-		}
-		if name == "" {
-			name = host
-		}
 		d.tls = m.certs.Client(name)
-		host = name
 	}
 	switch m.check.Kind {
 	case TCP:
@@ -148,6 +144,23 @@ func (m *Method) Prober(network, address string) (Prober, error) {
 		return newWeb(d, &readyz{host: host, path: orDefault(m.check.Path, "/readyz"), token: m.token,
 			authenticated: m.check.TLS.Cert != "" || m.token != nil}), nil
 	}
+}
+
+// names returns the name to verify and the one for the Host header.
+func (m *Method) names(network, address string) (name, host string, err error) {
+	name = m.check.ServerName
+	if network == "unix" {
+		if name == "" && m.certs != nil {
+			return "", "", errors.New("serverName: a unix socket has no name to verify; give the name in the server's certificate")
+		}
+		return name, orDefault(name, "localhost"), nil
+	}
+	ip, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", "", fmt.Errorf("address: %w; give host:port", err)
+	}
+	ip, _, _ = strings.Cut(ip, "%") // a zone is of this host only
+	return orDefault(name, ip), orDefault(name, net.JoinHostPort(ip, port)), nil
 }
 
 // Err reports in one line what a person should mend about the credentials; nil

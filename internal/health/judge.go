@@ -253,7 +253,7 @@ func (j *Judge) settle(now time.Duration, g Grade, r Result) {
 
 // turn starts a new chapter: what was asked before does not count for it.
 func (j *Judge) turn() {
-	j.suspect = suspicion{clients: j.suspect.clients, kept: j.suspect.kept}
+	j.suspect = suspicion{dials: j.suspect.dials, clients: j.suspect.clients, kept: j.suspect.kept}
 	j.rising = 0
 	for _, p := range j.flight {
 		j.cancel(p)

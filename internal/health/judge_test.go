@@ -6,9 +6,13 @@ import (
 	"time"
 )
 
-// schedules runs f with many random sources; a failure names its seed.
+// schedules runs f with many random sources; a failure names its seed. The
+// Judge has no goroutine for the race detector to watch.
 func schedules(t *testing.T, n int, f func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
+	if raceEnabled {
+		n /= 20
+	}
 	for seed := range uint64(n) {
 		f(t, rand.New(rand.NewPCG(seed, 3)))
 		if t.Failed() {
@@ -28,7 +32,7 @@ func within(r *rand.Rand, least, most time.Duration) func() time.Duration {
 
 func (w *world) fail(t *testing.T, format string, args ...any) {
 	t.Helper()
-	t.Errorf(format+"\n%s", append(args, w.out.String())...)
+	t.Errorf(format+"\n%s", append(args, w.transcript())...)
 }
 
 // TestCalm: no change of grade while every answer comes within 800 ms, or

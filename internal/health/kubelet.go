@@ -13,7 +13,7 @@ import (
 // Credentials are what a node's kubelet shows to apiservers. Files rotate in
 // place; creds.Source follows them.
 type Credentials struct {
-	// Distribution says whose layout was found, for people.
+	// Distribution says whose layout was found: "k3s", "rke2", "kubeadm or talos".
 	Distribution string
 	Files        creds.Files
 }
@@ -29,11 +29,11 @@ var kubelets = []Credentials{
 		CA:   "/var/lib/rancher/k3s/agent/server-ca.crt",
 		Cert: "/var/lib/rancher/k3s/agent/client-kubelet.crt", Key: "/var/lib/rancher/k3s/agent/client-kubelet.key",
 	}},
-	{"RKE2", creds.Files{
+	{"rke2", creds.Files{
 		CA:   "/var/lib/rancher/rke2/agent/server-ca.crt",
 		Cert: "/var/lib/rancher/rke2/agent/client-kubelet.crt", Key: "/var/lib/rancher/rke2/agent/client-kubelet.key",
 	}},
-	{"kubeadm or Talos", creds.Files{
+	{"kubeadm or talos", creds.Files{
 		CA:   "/etc/kubernetes/pki/ca.crt",
 		Cert: "/var/lib/kubelet/pki/kubelet-client-current.pem", Key: "/var/lib/kubelet/pki/kubelet-client-current.pem",
 	}},

@@ -30,7 +30,9 @@ type suspicion struct {
 	// accuser is whose word raised it, nil for our own probes'.
 	accuser *accuser
 
-	clients, kept accuser
+	// Failed dials, other trouble of clients, and our own kept connection: a
+	// client that breaks its connections must not deafen us to refused ones.
+	dials, clients, kept accuser
 }
 
 // accuser is a source of signs that may be wrong. Each sign that a probe
@@ -64,7 +66,7 @@ func (j *Judge) raise(reason string, since, recheck time.Duration, by *accuser) 
 	case s.since < 0 && since >= 0:
 		s.reason, s.since, s.accuser = reason, since, by
 		s.recheck = min(s.recheck, recheck)
-	default:
+	case by == nil: // more evidence of the same kind hastens nothing
 		s.recheck = min(s.recheck, recheck)
 	}
 }
@@ -134,11 +136,15 @@ func (ev Evidence) apply(j *Judge, now time.Duration) {
 		j.discredit(now, ev)
 		return
 	}
-	if j.t.Suspect == 0 || !j.v.Grade.Usable() || now < j.suspect.clients.until {
+	by := &j.suspect.clients
+	if ev == DialRefused || ev == DialTimeout {
+		by = &j.suspect.dials
+	}
+	if j.t.Suspect == 0 || !j.v.Grade.Usable() || now < by.until {
 		return
 	}
 	j.tally.hint = j.tally.hint || ev == DialRefused
-	j.raise(ev.String(), now, now, &j.suspect.clients)
+	j.raise(ev.String(), now, now, by)
 }
 
 // discredit lets a client's failed dial count as a failed check, as the

@@ -23,8 +23,12 @@ const (
 	maxAnswer = maxBody + 16<<10
 )
 
-// errSilentEnd is the end of a connection without an answer.
-var errSilentEnd = errors.New("closed without an answer")
+var (
+	// errSilentEnd is the end of a connection without an answer.
+	errSilentEnd = errors.New("closed without an answer")
+	// errUnasked is data that answers nothing.
+	errUnasked = errors.New("speaks unasked; not HTTP")
+)
 
 // dialler opens connections to one server.
 type dialler struct {
@@ -139,8 +143,11 @@ func (w *wire) read() {
 		w.mu.Lock()
 		x := w.pending
 		w.pending = nil
-		if x == nil || err != nil {
+		switch {
+		case err != nil:
 			w.over, w.cause = true, err
+		case x == nil:
+			w.over, w.cause = true, errUnasked
 		}
 		w.mu.Unlock()
 		switch {
@@ -170,6 +177,9 @@ func (w *wire) read() {
 // take reads one answer and reports whether it is the connection's last.
 func (w *wire) take() (a answer, last bool) {
 	resp, err := http.ReadResponse(w.in, nil)
+	if err != nil && w.limit.N <= 0 {
+		return answer{err: fmt.Errorf("answers with a header of more than %d bytes", maxAnswer)}, true
+	}
 	if err != nil {
 		return answer{err: fmt.Errorf("read answer: %w", endOf(err))}, true
 	}

@@ -99,7 +99,7 @@ type world struct {
 	now     time.Duration
 	queue   []happening
 	kept    bool // a connection stands
-	out     strings.Builder
+	lines   []entry
 	flying  map[uint64]bool
 	begun   int
 	changes []Verdict // after each change of grade or suspicion
@@ -136,8 +136,24 @@ func (w *world) breakKept() {
 	}
 }
 
+// entry is a line of the transcript, put into words only when somebody reads it.
+type entry struct {
+	at     time.Duration
+	format string
+	args   []any
+}
+
 func (w *world) logf(format string, args ...any) {
-	fmt.Fprintf(&w.out, "%7.3f  %s\n", w.now.Seconds(), fmt.Sprintf(format, args...))
+	w.lines = append(w.lines, entry{w.now, format, args})
+}
+
+// transcript returns what happened, a line each.
+func (w *world) transcript() string {
+	var b strings.Builder
+	for _, e := range w.lines {
+		fmt.Fprintf(&b, "%7.3f  %s\n", e.at.Seconds(), fmt.Sprintf(e.format, e.args...))
+	}
+	return b.String()
 }
 
 // run goes on until end.
