@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,20 +61,13 @@ const readyWithin = 20 * time.Second
 
 func (e *engine) startAgents(ctx context.Context) error {
 	e.running = map[scenario.Process]*lab.Child{}
-	if e.c.Agents == "none" {
-		return nil
-	}
-	var started []scenario.Process
-	for _, cluster := range e.c.ClusterNames() {
-		for _, site := range e.c.SiteNames() {
-			p := scenario.Process{Cluster: cluster, Site: site, Agent: true}
-			if err := e.startAgent(ctx, p); err != nil {
-				return err
-			}
-			started = append(started, p)
+	procs := e.agentProcesses()
+	for _, p := range procs {
+		if err := e.startAgent(ctx, p); err != nil {
+			return err
 		}
 	}
-	for _, p := range started {
+	for _, p := range procs {
 		if err := e.awaitReady(ctx, p); err != nil {
 			return err
 		}
@@ -81,12 +75,54 @@ func (e *engine) startAgents(ctx context.Context) error {
 	return nil
 }
 
-func agentName(p scenario.Process) string { return "leader-" + p.Cluster + "-" + p.Site }
+// agentProcesses lists the agents of this run: leader agents in a run with the
+// agents alone, balancers in both.
+func (e *engine) agentProcesses() []scenario.Process {
+	var procs []scenario.Process
+	if e.agents && e.c.Agents.Has(scenario.AgentLeader) {
+		for _, cluster := range e.c.ClusterNames() {
+			for _, site := range e.c.SiteNames() {
+				procs = append(procs, scenario.Process{Cluster: cluster, Site: site, Agent: true})
+			}
+		}
+	}
+	if e.c.Agents.Has(scenario.AgentBalance) {
+		for _, site := range e.c.SiteNames() {
+			procs = append(procs, scenario.Balancer(site))
+		}
+	}
+	return procs
+}
+
+func agentName(p scenario.Process) string {
+	if p.IsBalancer() {
+		return "balance-" + p.Site
+	}
+	return "leader-" + p.Cluster + "-" + p.Site
+}
+
+// agentCommand is the command line of an agent, with its settings written.
+func (e *engine) agentCommand(p scenario.Process) ([]string, error) {
+	var cfg any = e.leaderConfig(p)
+	what := "leader"
+	if p.IsBalancer() {
+		cfg, what = e.balanceConfig(p.Site), "balance"
+	}
+	file, err := e.configFile(agentName(p)+".yaml", cfg)
+	if err != nil {
+		return nil, err
+	}
+	// The agent runs in the directory of the file.
+	return []string{e.exe, what, "run", "--config", filepath.Base(file)}, nil
+}
 
 func (e *engine) startAgent(ctx context.Context, p scenario.Process) error {
-	m := e.members[scenario.Process{Cluster: p.Cluster, Site: p.Site}]
 	name := agentName(p)
-	file, err := e.configFile(name+".yaml", e.leaderConfig(p, m))
+	argv, err := e.agentCommand(p)
+	if err != nil {
+		return err
+	}
+	node, err := e.nodeOf(p.Site)
 	if err != nil {
 		return err
 	}
@@ -95,8 +131,8 @@ func (e *engine) startAgent(ctx context.Context, p scenario.Process) error {
 		return fmt.Errorf("open log of agent: %w", err)
 	}
 	events := &lines{each: func(line []byte) { e.agentLine(p, line) }}
-	child, err := m.Node().Spawn(ctx, lab.Process{
-		Name: name, Argv: []string{e.exe, "leader", "run", "--config", file},
+	child, err := node.Spawn(ctx, lab.Process{
+		Name: name, Argv: argv, Dir: filepath.Join(e.w.Dir(), "lab"),
 		Stdout: log, Stderr: io.MultiWriter(log, events),
 	})
 	if err != nil {
@@ -114,10 +150,14 @@ func (e *engine) startAgent(ctx context.Context, p scenario.Process) error {
 	return nil
 }
 
-func (e *engine) leaderConfig(p scenario.Process, m *lab.Member) leaderConfig {
+func (e *engine) leaderConfig(p scenario.Process) leaderConfig {
+	var c leaderConfig
+	m := e.members[scenario.Process{Cluster: p.Cluster, Site: p.Site}]
+	if m == nil { // not a leader's agent
+		return c
+	}
 	i := e.clusterIndex(p.Cluster)
 	pki := m.PKI()
-	var c leaderConfig
 	c.Etcd.Endpoints = []string{m.ClientURL()}
 	c.Etcd.CA, c.Etcd.Cert, c.Etcd.Key = pki.CA, pki.ClientCert, pki.ClientKey
 	c.Etcd.Peer.CA, c.Etcd.Peer.Cert, c.Etcd.Peer.Key = pki.CA, pki.PeerCert, pki.PeerKey
@@ -131,6 +171,13 @@ func (e *engine) leaderConfig(p scenario.Process, m *lab.Member) leaderConfig {
 
 func telemetryAddr(cluster int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(telemetryPort+portStep*cluster))
+}
+
+func (e *engine) telemetryOf(p scenario.Process) string {
+	if p.IsBalancer() {
+		return balanceTelemetry
+	}
+	return telemetryAddr(e.clusterIndex(p.Cluster))
 }
 
 func (e *engine) clusterIndex(name string) int {
@@ -151,13 +198,26 @@ func (e *engine) zoneOf(site string) string {
 	return site
 }
 
-// awaitReady waits until the agent answers /readyz with 200.
+// readyPath is what an agent must answer with 200 before a run goes on. A
+// balancer need only run: with the timers of anchors it may take 20 s to know
+// its backends, and the warm-up waits for the paths through it anyway.
+func readyPath(p scenario.Process) string {
+	if p.IsBalancer() {
+		return "/healthz"
+	}
+	return "/readyz"
+}
+
+// awaitReady waits until the agent is as readyPath wants it.
 func (e *engine) awaitReady(ctx context.Context, p scenario.Process) error {
 	child := e.running[p]
-	node := e.members[scenario.Process{Cluster: p.Cluster, Site: p.Site}].Node()
+	node, err := e.nodeOf(p.Site)
+	if err != nil {
+		return err
+	}
 	transport := &http.Transport{DialContext: node.DialContext, DisableKeepAlives: true}
 	client := &http.Client{Transport: transport, Timeout: time.Second}
-	url := "http://" + telemetryAddr(e.clusterIndex(p.Cluster)) + "/readyz"
+	url := "http://" + e.telemetryOf(p) + readyPath(p)
 	answer := "no answer"
 	ready := func() bool {
 		if child.Err() != nil {
@@ -248,11 +308,15 @@ func parseAgentLine(p scenario.Process, line []byte, now time.Time) (record.Even
 		return record.Event{}, false
 	}
 	msg, _ := fields["msg"].(string)
-	kind, known := agentKinds[msg]
+	kinds, source, cluster, message := agentKinds, "agent/", p.Cluster, agentMessage
+	if p.IsBalancer() {
+		kinds, source, cluster, message = balanceKinds, "balance/", "", balanceMessage
+	}
+	kind, known := kinds[msg]
 	if !known {
 		return record.Event{}, false
 	}
-	ev := record.Event{At: now, Source: "agent/" + p.Site, Kind: kind, Cluster: p.Cluster, Keys: map[string]string{}}
+	ev := record.Event{At: now, Source: source + p.Site, Kind: kind, Cluster: cluster, Keys: map[string]string{}}
 	if text, ok := fields["time"].(string); ok {
 		if t, err := time.Parse(time.RFC3339Nano, text); err == nil && t.Sub(now).Abs() < 2*time.Second {
 			ev.At = t
@@ -263,7 +327,7 @@ func parseAgentLine(p scenario.Process, line []byte, now time.Time) (record.Even
 			ev.Keys[name] = text(v)
 		}
 	}
-	ev.Message = agentMessage(msg, ev.Keys)
+	ev.Message = message(msg, ev.Keys)
 	return ev, true
 }
 

@@ -58,7 +58,7 @@ func list(out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(out, "%-14s %s\n%-14s variants: %s\n", s.Name, s.Title, "", strings.Join(s.VariantNames(), ", ")); err != nil {
+		if _, err := fmt.Fprintf(out, "%-18s %s\n%-18s variants: %s\n", s.Name, s.Title, "", strings.Join(s.VariantNames(), ", ")); err != nil {
 			return err
 		}
 	}
@@ -174,7 +174,7 @@ func (f *runFlags) run(ctx context.Context, ref string, stdout, stderr io.Writer
 	if f.Out == "" {
 		f.Out = "holdfast-drill-" + f.Scenario.Name + "-" + time.Now().Format("20060102-150405")
 	}
-	if err := lab.Preflight(); err != nil {
+	if err := f.preflight(); err != nil {
 		return err
 	}
 	f.Progress = stderr
@@ -188,6 +188,26 @@ func (f *runFlags) run(ctx context.Context, ref string, stdout, stderr io.Writer
 		return err
 	}
 	return f.tell(r, stdout)
+}
+
+// preflight reports in one line what this machine lacks for the chosen cases.
+func (o *Options) preflight() error {
+	if err := lab.Preflight(); err != nil {
+		return err
+	}
+	cases, err := o.cases()
+	if err != nil {
+		return err
+	}
+	for _, c := range cases {
+		if !c.APIServers {
+			continue
+		}
+		if _, err := lab.FindAPIServer(); err != nil {
+			return fmt.Errorf("%s, variant %s: %w", c.Scenario, c.Variant, err)
+		}
+	}
+	return nil
 }
 
 // tell prints the result and turns the verdict into the exit code.

@@ -32,11 +32,13 @@ type engine struct {
 	w     *record.Writer
 	lab   *lab.Lab
 	// members of the lab by cluster and site.
-	members  map[scenario.Process]*lab.Member
-	probers  map[string]*lab.Child
-	running  map[scenario.Process]*lab.Child // agents
-	watchers *watchers
-	versions map[string]bool // of etcd, as its members say
+	members map[scenario.Process]*lab.Member
+	// apiservers of the lab by site.
+	apiservers map[string]*lab.APIServer
+	probers    map[string]*lab.Child
+	running    map[scenario.Process]*lab.Child // agents
+	watchers   *watchers
+	versions   map[string]bool // of etcd, as its members say
 
 	// mu guards what children's output touches: running, run.Trouble,
 	// run.Injected and the fields below. The rest of run belongs to the
@@ -124,13 +126,14 @@ func (e *engine) build(ctx context.Context) error {
 	if err := e.forceLeaders(ctx); err != nil {
 		return err
 	}
+	if err := e.startAPIServers(ctx); err != nil {
+		return err
+	}
 	if err := e.watch(ctx); err != nil {
 		return err
 	}
-	if e.agents {
-		if err := e.startAgents(ctx); err != nil {
-			return err
-		}
+	if err := e.startAgents(ctx); err != nil {
+		return err
 	}
 	if err := e.startProbers(ctx); err != nil {
 		return err
@@ -263,6 +266,9 @@ func (e *engine) environment() map[string]string {
 	for _, k := range e.c.Clusters {
 		t := e.c.TimersOf(k.Name)
 		env["timers/"+k.Name] = fmt.Sprintf("heartbeat %s, election %s, settle %s", k.Heartbeat, t.Election, t.Settle)
+	}
+	if e.c.Agents.Has(scenario.AgentBalance) {
+		env["balance"] = "with the agents " + balanceWords("") + "; without them " + balanceWords(e.c.Balance.Without)
 	}
 	return env
 }

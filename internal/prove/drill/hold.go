@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/judge"
@@ -50,9 +51,6 @@ func (e *engine) baseline(ctx context.Context) bool {
 // the hold ended early.
 func (e *engine) hold(ctx context.Context) error {
 	table := timetable(e.c.Faults, e.c.Phases.Hold)
-	e.mu.Lock()
-	e.run.Injected = e.clock.now()
-	e.mu.Unlock()
 	e.show.phase("inject", 0)
 	err := e.perform(ctx, table[0])
 	e.splitInjection()
@@ -104,11 +102,11 @@ func (e *engine) perform(ctx context.Context, a action) error {
 
 // inject journals the fault, applies it and has it measured.
 func (e *engine) inject(ctx context.Context, a action) error {
-	now := e.clock.now()
-	if err := e.w.Journal(now, "inject "+a.name()+": "+a.detail()); err != nil {
+	if err := e.w.Journal(e.clock.now(), "inject "+a.name()+": "+a.detail()); err != nil {
 		return err
 	}
 	links, sites := a.struck(e.c)
+	e.markInjection()
 	e.run.Faults = append(e.run.Faults, record.Fault{
 		Name: a.name(), Kind: a.kind(), Detail: a.detail(), From: e.clock.now(), Links: links, Sites: sites,
 	})
@@ -126,6 +124,17 @@ func (e *engine) inject(ctx context.Context, a action) error {
 	}
 	fault.Verified = true
 	return nil
+}
+
+// markInjection makes this moment the origin of time, once. It comes after the
+// journal is on disk, which takes milliseconds: a request sent meanwhile
+// belongs to the unbroken cluster.
+func (e *engine) markInjection() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.run.Injected.IsZero() {
+		e.run.Injected = e.clock.now()
+	}
 }
 
 // strike hits the processes of a step. It comes before the cuts: a process
@@ -147,6 +156,22 @@ func (e *engine) strike(ctx context.Context, a action) error {
 			return err
 		}
 	}
+	return e.detach(ctx, a.step.Unready)
+}
+
+// detach takes apiservers from their etcd, all at once, and measures that their
+// /readyz says so.
+func (e *engine) detach(ctx context.Context, targets []string) error {
+	for _, do := range []func(*lab.APIServer) error{
+		func(a *lab.APIServer) error { return a.Detach(ctx) },
+		func(a *lab.APIServer) error { return a.AwaitUnready(ctx) },
+	} {
+		for _, t := range targets {
+			if err := e.each(t, func(p scenario.Process) error { return do(e.apiservers[p.Site]) }); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -158,7 +183,7 @@ func (e *engine) each(target string, f func(scenario.Process) error) error {
 		return err
 	}
 	for _, p := range procs {
-		if p.Agent && (!e.agents || e.c.Agents == "none") {
+		if p.Agent && !slices.Contains(e.agentProcesses(), p) {
 			continue
 		}
 		if err := f(p); err != nil {
@@ -191,17 +216,23 @@ func (e *engine) undo(ctx context.Context, a action) error {
 	return e.revive(ctx, a.step)
 }
 
-// revive starts or continues the processes of a step, members before agents.
+// revive starts or continues the processes of a step: members, then the
+// apiservers that need them, then agents.
 func (e *engine) revive(ctx context.Context, s scenario.Step) error {
+	for _, t := range s.Unready {
+		if err := e.each(t, func(p scenario.Process) error { return e.apiservers[p.Site].Attach(ctx) }); err != nil {
+			return err
+		}
+	}
 	for _, t := range s.Pause {
 		if err := e.each(t, e.resume); err != nil {
 			return err
 		}
 	}
-	for _, agent := range []bool{false, true} {
-		for _, t := range append(append([]string{}, s.Kill...), s.Stop...) {
+	for _, rank := range []int{0, 1, 2} {
+		for _, t := range slices.Concat(s.Kill, s.Stop) {
 			err := e.each(t, func(p scenario.Process) error {
-				if p.Agent != agent {
+				if startRank(p) != rank {
 					return nil
 				}
 				return e.start(ctx, p)
@@ -214,19 +245,33 @@ func (e *engine) revive(ctx context.Context, s scenario.Step) error {
 	return nil
 }
 
+// startRank is the order in which processes start.
+func startRank(p scenario.Process) int {
+	switch {
+	case p.Agent:
+		return 2
+	case p.IsAPIServer():
+		return 1
+	}
+	return 0
+}
+
 func (e *engine) start(ctx context.Context, p scenario.Process) error {
 	if p.Agent {
 		return e.startAgent(ctx, p)
 	}
-	if e.members[p].Child() != nil {
+	if e.serverOf(p).Child() != nil {
 		return nil
 	}
-	return e.members[p].Start(ctx)
+	return e.serverOf(p).Start(ctx)
 }
+
+// healWithin bounds the heal; apiservers start within seconds, one by one.
+const healWithin = time.Minute
 
 // heal undoes whatever is still in force. It runs even after an interrupt.
 func (e *engine) heal(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healWithin)
 	defer cancel()
 	e.run.Healed = e.clock.now()
 	var errs []error

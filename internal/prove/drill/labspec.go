@@ -27,5 +27,6 @@ func labSpec(c *scenario.Case, peer, dir string) (lab.Spec, error) {
 	for _, k := range c.Clusters {
 		spec.Etcd = append(spec.Etcd, lab.Cluster{Name: k.Name, ClientPort: k.ClientPort, PeerPort: k.PeerPort, Heartbeat: k.Heartbeat, Election: k.Election})
 	}
+	spec.APIServers, spec.APIServer.EtcdCheck = c.APIServers, c.EtcdCheck
 	return spec, nil
 }

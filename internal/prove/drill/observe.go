@@ -64,6 +64,7 @@ func (e *engine) watch(ctx context.Context) error {
 			e.watchers.done.Go(func() { e.follow(ctx, v, id, m) })
 		}
 	}
+	e.watchAPIServers(ctx)
 	return nil
 }
 

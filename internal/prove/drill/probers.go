@@ -71,6 +71,9 @@ func (e *engine) probeConfig(site string) (probe.Config, error) {
 	cfg := probe.Config{Control: probe.Control{Name: site + "/control"}}
 	for _, p := range e.c.PathsOf(site) {
 		name := strings.TrimSuffix(p.Name, "/"+p.Kind+"/"+p.Mode)
+		if scenario.IsAPI(p.Kind) {
+			name = strings.TrimSuffix(p.Name, "/"+p.Mode)
+		}
 		i := slices.IndexFunc(cfg.Targets, func(t probe.Target) bool { return t.Name == name })
 		if i < 0 {
 			t, err := e.probeTarget(name, p)
@@ -81,7 +84,7 @@ func (e *engine) probeConfig(site string) (probe.Config, error) {
 			i = len(cfg.Targets) - 1
 		}
 		t := &cfg.Targets[i]
-		if k := probe.Kind(p.Kind); !slices.Contains(t.Kinds, k) {
+		if k := probe.Kind(p.Kind); !scenario.IsAPI(p.Kind) && !slices.Contains(t.Kinds, k) {
 			t.Kinds = append(t.Kinds, k)
 		}
 		if m := probe.Mode(p.Mode); !slices.Contains(t.Modes, m) {
@@ -92,6 +95,9 @@ func (e *engine) probeConfig(site string) (probe.Config, error) {
 }
 
 func (e *engine) probeTarget(name string, p scenario.Path) (probe.Target, error) {
+	if scenario.IsAPI(p.Kind) {
+		return e.apiTarget(name, p)
+	}
 	m := e.members[scenario.Process{Cluster: p.Cluster, Site: p.Target}]
 	if m == nil {
 		return probe.Target{}, fmt.Errorf("path %s: cluster %s has no member in site %s", p.Name, p.Cluster, p.Target)
@@ -107,6 +113,32 @@ func (e *engine) probeTarget(name string, p scenario.Path) (probe.Target, error)
 		Labels: map[string]string{"site": p.Site},
 	}, nil
 }
+
+// apiTarget asks an apiserver, or the balancer of the client's node, as the
+// kubelet of that node does.
+func (e *engine) apiTarget(name string, p scenario.Path) (probe.Target, error) {
+	own := e.apiservers[p.Site]
+	server := e.apiservers[p.Target]
+	if own == nil || server == nil && !p.Balanced() {
+		return probe.Target{}, fmt.Errorf("path %s: there is no apiserver in site %s", p.Name, p.Target)
+	}
+	address := balanceListen
+	if !p.Balanced() {
+		address = server.Address()
+	}
+	url, method, contentType, body := apiRequest(p.Kind, own.Node().Name())
+	pki := own.PKI()
+	return probe.Target{
+		Name: name, URL: "https://" + address + url, Interval: p.Interval, Timeout: p.Timeout,
+		Request: &probe.Request{Method: method, ContentType: contentType, Body: body},
+		TLS:     &probe.TLS{CA: pki.CA, Cert: pki.KubeletCert, Key: pki.KubeletKey},
+		Labels:  map[string]string{"site": p.Site},
+	}, nil
+}
+
+// casePath is the path of the case that a prober's path stands for: a prober
+// calls every request over HTTP "http", the case says what is asked.
+func casePath(name string) string { return strings.Replace(name, "/http/", "/", 1) }
 
 // configFile writes a child's settings beside the lab, whose directory goes
 // with the lab.
@@ -137,6 +169,7 @@ func (e *engine) sample(line []byte) {
 	if err := json.Unmarshal(line, &s); err != nil || s.Path == "" {
 		return // the last line of a prober that was killed
 	}
+	s.Path = casePath(s.Path)
 	e.w.Sample(s)
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -23,7 +23,7 @@ const struckWithin = 2 * time.Second
 // child is the running process p, nil when it does not run.
 func (e *engine) child(p scenario.Process) *lab.Child {
 	if !p.Agent {
-		return e.members[p].Child()
+		return e.serverOf(p).Child()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,9 +65,9 @@ func (e *engine) end(ctx context.Context, p scenario.Process, grace time.Duratio
 	case p.Agent:
 		err = e.stopAgent(ctx, p, grace)
 	case grace == 0:
-		err = e.members[p].Kill(ctx)
+		err = e.serverOf(p).Kill(ctx)
 	default:
-		err = e.members[p].Stop(ctx)
+		err = e.serverOf(p).Stop(ctx)
 	}
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func TestFaultOnProcessThatDoesNotRun(t *testing.T) {
 			}
 		}
 	}
-	c.Agents = "none"
+	c.Agents = scenario.Agents{scenario.AgentNone}
 	if err := e.strike(t.Context(), action{step: scenario.Step{Kill: []string{agent.String()}}}); err != nil {
 		t.Errorf("kill of an agent in a run that has none: %v", err)
 	}

@@ -81,6 +81,8 @@ func (a action) kind() string {
 		return "kill"
 	case len(a.step.Pause) > 0:
 		return "pause"
+	case len(a.step.Unready) > 0:
+		return "unready"
 	}
 	return "stop"
 }
@@ -94,7 +96,7 @@ func (a action) detail() string {
 	for _, v := range []struct {
 		verb    string
 		targets []string
-	}{{"kill", a.step.Kill}, {"pause", a.step.Pause}, {"stop", a.step.Stop}} {
+	}{{"kill", a.step.Kill}, {"pause", a.step.Pause}, {"stop", a.step.Stop}, {"take the etcd member from", a.step.Unready}} {
 		if len(v.targets) > 0 {
 			parts = append(parts, v.verb+" "+strings.Join(v.targets, ", "))
 		}
@@ -112,7 +114,7 @@ func (a action) struck(c *scenario.Case) (links []report.Link, sites []string) {
 			}
 		}
 	}
-	for _, target := range slices.Concat(a.step.Kill, a.step.Pause, a.step.Stop) {
+	for _, target := range slices.Concat(a.step.Kill, a.step.Pause, a.step.Stop, a.step.Unready) {
 		procs, _ := c.Resolve(target) // validated with the scenario
 		for _, p := range procs {
 			if !slices.Contains(sites, p.Site) {

@@ -57,19 +57,29 @@ type APIServer struct {
 	http   *http.Client
 }
 
+// FindAPIServer returns the path of the kube-apiserver that labs run, or in one
+// line how to get it.
+func FindAPIServer() (string, error) {
+	dir, err := peerDir()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, apiserverPeer)
+	if _, err := os.Stat(binary); err != nil {
+		return "", fmt.Errorf("the lab wants apiservers and %s is missing: run `make peers`", binary)
+	}
+	return binary, nil
+}
+
 // buildAPIServers makes the certificates of every node and the command lines
 // of the apiservers.
 func (l *Lab) buildAPIServers() error {
 	if !l.spec.APIServers {
 		return nil
 	}
-	dir, err := peerDir()
+	binary, err := FindAPIServer()
 	if err != nil {
 		return err
-	}
-	binary := filepath.Join(dir, apiserverPeer)
-	if _, err := os.Stat(binary); err != nil {
-		return fmt.Errorf("the lab wants apiservers and %s is missing: run `make peers`", binary)
 	}
 	shared := filepath.Join(l.dir, "pki", "kubernetes")
 	ca, err := pki.NewAuthority(shared, "kubernetes", time.Now())

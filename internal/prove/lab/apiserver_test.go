@@ -15,10 +15,7 @@ import (
 // requireAPIServer skips where the peer was not built, and fails in CI.
 func requireAPIServer(t *testing.T) {
 	t.Helper()
-	dir, err := peerDir()
-	if err == nil {
-		_, err = os.Stat(dir + "/" + apiserverPeer)
-	}
+	_, err := FindAPIServer()
 	switch {
 	case err == nil:
 	case os.Getenv("CI") == "true":

@@ -26,7 +26,10 @@ func Assemble(records []*record.Record) *report.Report {
 	out.Environment = maps.Clone(first.Run.Environment)
 	var variants []report.Variant
 	for _, group := range groups(records) {
-		variants = append(variants, variant(group))
+		v := variant(group)
+		variants = append(variants, v)
+		maps.Copy(out.Numbers, numbers(v))
+		maps.Copy(out.Numbers, group.balanceNumbers(v))
 	}
 	for _, r := range records {
 		if out.Started.IsZero() || r.Run.Started.Before(out.Started) {
@@ -42,7 +45,6 @@ func conclude(out *report.Report, variants []report.Variant) {
 	out.Verdict = report.Pass
 	for _, v := range variants {
 		out.Verdict = worse(out.Verdict, v.Verdict)
-		maps.Copy(out.Numbers, numbers(v))
 	}
 	for i, v := range variants {
 		if i == 0 && v.Verdict == report.Pass && out.Verdict != report.Pass {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 	"github.com/holdfast-ha/holdfast/internal/prove/report"
 )
@@ -53,10 +54,7 @@ func outageDuring(p report.Path, until float64) float64 {
 // than main are prefixed with their name and a dot.
 func numbers(v report.Variant) map[string]float64 {
 	out := map[string]float64{}
-	prefix := ""
-	if v.Name != "main" {
-		prefix = v.Name + "."
-	}
+	prefix := prefixOf(v)
 	for side, r := range map[string]*report.Run{"with": v.With, "without": v.Without} {
 		if r == nil {
 			continue
@@ -73,6 +71,33 @@ func numbers(v report.Variant) map[string]float64 {
 		add("inflight_hit", ptr(float64(r.Inflight)))
 		add("recovered", ptr(one(r.Recovered)))
 		add("outage_ms", ptr(longestOutage(r)))
+	}
+	return out
+}
+
+// prefixOf tells the figures of variants apart.
+func prefixOf(v report.Variant) string {
+	if v.Name == "main" {
+		return ""
+	}
+	return v.Name + "."
+}
+
+// balanceNumbers are those of both runs of a variant, by their names in the
+// report.
+func (g group) balanceNumbers(v report.Variant) map[string]float64 {
+	out := map[string]float64{}
+	for _, side := range []struct {
+		name string
+		rec  *record.Record
+		run  *report.Run
+	}{{"with", g.with, v.With}, {"without", g.without, v.Without}} {
+		if side.rec == nil {
+			continue
+		}
+		for name, value := range balanceNumbers(side.rec, side.run.Paths) {
+			out[prefixOf(v)+side.name+"_"+name] = value
+		}
 	}
 	return out
 }

@@ -57,10 +57,9 @@ func (j *run) spells(path scenario.Path, e scenario.Expectation) []spell {
 // grace is how long a path may take to show that it is down: the most its
 // window allows, or that of an election where it has none.
 func (j *run) grace(path scenario.Path, e scenario.Expectation) time.Duration {
-	timers := j.rec.Case.TimersOf(path.Cluster)
-	w, err := timers.Window(e.Window)
+	w, err := j.rec.Case.WindowOf(path, e.Window)
 	if err != nil {
-		w, _ = timers.Window("election")
+		w, _ = j.rec.Case.WindowOf(path, "election")
 	}
 	return w.Max
 }

@@ -17,10 +17,7 @@ const defaultGap = time.Second
 func (j *run) judgePath(p scenario.Path) report.Path {
 	samples := j.from(j.paths[p.Name], j.watchFrom())
 	out := report.Path{
-		Name: p.Name, Site: p.Site, Target: p.Cluster, Kind: p.Kind, Mode: p.Mode,
-	}
-	if p.Target != p.Site {
-		out.Target = p.Cluster + "@" + p.Target
+		Name: p.Name, Site: p.Site, Target: p.Shown(), Kind: p.Kind, Mode: p.Mode,
 	}
 	j.measure(&out, samples)
 	e := j.rec.Case.ExpectationOf(p)
@@ -34,6 +31,9 @@ func (j *run) judgePath(p scenario.Path) report.Path {
 		judgeUnfailing(&out)
 	default:
 		out.Verdict = report.NotApplicable
+	}
+	if e.FailWithin > 0 && out.Verdict == report.Pass {
+		j.judgePromptness(&out, e.FailWithin, samples)
 	}
 	return out
 }
@@ -136,13 +136,16 @@ func (j *run) judgeNever(p *report.Path, path scenario.Path, e scenario.Expectat
 }
 
 func (j *run) judgeWindow(p *report.Path, path scenario.Path, e scenario.Expectation, name string) {
-	w, err := j.rec.Case.TimersOf(path.Cluster).Window(name)
+	w, err := j.rec.Case.WindowOf(path, name)
 	if err != nil {
 		p.Verdict, p.Reason = report.Inconclusive, err.Error()
 		return
 	}
 	if e.Unfelt {
 		w.Min = 0
+	}
+	if w.Served > 0 && !j.serve(p, &w) {
+		return
 	}
 	p.Expected = &report.Window{MinMS: millis(w.Min), MaxMS: millis(w.Max), Why: w.Why}
 	p.Verdict = report.Pass
@@ -162,8 +165,16 @@ func (j *run) judgeClean(p *report.Path, e scenario.Expectation, samples []probe
 	allowed := cmp.Or(e.Gap, defaultGap)
 	p.Expected = &report.Window{MaxMS: millis(allowed), Why: []string{"longest gap of a path that the fault does not touch"}}
 	p.Verdict = report.Pass
+	if e.Without == scenario.Any && !j.rec.Run.Agents {
+		p.Verdict = report.NotApplicable
+		return
+	}
 	longest := j.longestStall(samples)
-	switch {
+	switch failed, gaps := j.disturbed(samples); {
+	case e.Failed != nil && failed > *e.Failed:
+		p.Verdict, p.Reason = report.Fail, fmt.Sprintf("%s failed, at most %d allowed%s", count(failed, "request"), *e.Failed, firstError(p))
+	case e.Gaps != nil && gaps > *e.Gaps:
+		p.Verdict, p.Reason = report.Fail, fmt.Sprintf("%s, at most %d allowed%s", count(gaps, "gap"), *e.Gaps, firstError(p))
 	case longest > allowed:
 		p.Verdict, p.Reason = report.Fail, fmt.Sprintf("gap of %s, allowed %s%s", secs(millis(longest)), secs(millis(allowed)), firstError(p))
 	case !j.whole(samples):

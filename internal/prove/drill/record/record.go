@@ -83,6 +83,11 @@ const (
 	KindMove       = "move"           // it has; keys from, to, took_ms, reason
 	KindMoveFailed = "move-failed"    // it could not
 	KindExit       = "exit"           // a child process ended by itself
+
+	KindReady   = "apiserver-ready"   // an apiserver's /readyz says 200; key apiserver
+	KindUnready = "apiserver-unready" // it does not; keys apiserver, reason
+	KindGraded  = "backend-graded"    // a balancer graded a backend; keys backend, from, to, reason
+	KindReset   = "connections-reset" // it reset connections; keys backend, count, cause
 )
 
 // Event is something the cluster or an agent did.

@@ -18,19 +18,25 @@ type Case struct {
 	Lab      Lab               `yaml:"lab"`
 	Clusters []Cluster         `yaml:"clusters"`
 	Leaders  map[string]string `yaml:"leaders"`
-	Agents   string            `yaml:"agents"`
-	Phases   Phases            `yaml:"phases"`
-	Faults   []Step            `yaml:"faults"`
-	Paths    []Path            `yaml:"paths"`
-	Expect   []Expectation     `yaml:"expect"`
-	Moves    Moves             `yaml:"moves"`
-	Compare  *Compare          `yaml:"compare,omitempty"`
+	// APIServers and EtcdCheck are as in [Scenario].
+	APIServers bool          `yaml:"apiservers,omitempty"`
+	EtcdCheck  time.Duration `yaml:"etcdCheck,omitempty"`
+	Agents     Agents        `yaml:"agents"`
+	Balance    Balance       `yaml:"balance,omitempty"`
+	Phases     Phases        `yaml:"phases"`
+	Faults     []Step        `yaml:"faults"`
+	Paths      []Path        `yaml:"paths"`
+	Expect     []Expectation `yaml:"expect"`
+	Moves      Moves         `yaml:"moves"`
+	Compare    *Compare      `yaml:"compare,omitempty"`
 }
 
 // Path is one client path. Name is unique within a case.
 type Path struct {
 	Name string `yaml:"name"`
-	// Site is where the client stands, Cluster and Target the member asked.
+	// Site is where the client stands, Cluster and Target the member asked. Of a
+	// path to apiservers, Cluster is where they store, and Target a site or
+	// "balance".
 	Site     string        `yaml:"site"`
 	Cluster  string        `yaml:"cluster"`
 	Target   string        `yaml:"target"`
@@ -74,7 +80,8 @@ func (s *Scenario) Case(name string) (*Case, error) {
 		Lab:      s.Lab,
 		Clusters: fillClusters(either(v.Clusters, s.Clusters)),
 		Leaders:  v.Leaders,
-		Agents:   cmp.Or(s.Agents, "leader"),
+		Agents:   either(either(v.Agents, s.Agents), Agents{AgentLeader}),
+		Balance:  s.Balance,
 		Phases:   fillPhases(v.Phases, s.Phases),
 		Faults:   either(v.Faults, s.Faults),
 		Expect:   either(v.Expect, s.Expect),
@@ -84,11 +91,19 @@ func (s *Scenario) Case(name string) (*Case, error) {
 	if v.Moves != nil {
 		c.Moves = *v.Moves
 	}
+	if v.Balance != nil {
+		c.Balance = *v.Balance
+	}
+	if c.Agents.Has(AgentBalance) {
+		c.Balance.Without = cmp.Or(c.Balance.Without, ProfileAnchors)
+	}
+	c.APIServers = s.APIServers || v.APIServers
+	c.EtcdCheck = cmp.Or(v.EtcdCheck, s.EtcdCheck)
 	c.Lab.Preset = cmp.Or(c.Lab.Preset, defaultPreset)
 	if len(c.Lab.Sites) == 0 {
 		c.Lab.Sites = defaultSites()
 	}
-	c.Paths = c.expand(s.Paths)
+	c.Paths = c.expand(either(v.Paths, s.Paths))
 	return c, nil
 }
 
@@ -118,6 +133,22 @@ func (c *Case) ClusterNames() []string {
 	}
 	return names
 }
+
+// Shown is the server of a path as its name has it: "main", "main@b",
+// "apiserver", "balance".
+func (p Path) Shown() string {
+	parts := strings.Split(p.Name, "/")
+	if len(parts) != 4 {
+		return p.Cluster
+	}
+	return parts[1]
+}
+
+// Balanced says whether the path leads through the balancer of its node.
+func (p Path) Balanced() bool { return p.Target == TargetBalance }
+
+// Kept says whether the path keeps its connection between requests.
+func (p Path) Kept() bool { return p.Mode != "new" }
 
 // PathsOf lists the paths whose client stands in site.
 func (c *Case) PathsOf(site string) []Path {
@@ -169,7 +200,7 @@ func (c *Case) product(set Paths) []Path {
 	for _, site := range either(set.Sites, c.SiteNames()) {
 		for _, cluster := range either(set.Clusters, c.ClusterNames()) {
 			for _, target := range either(set.Targets, []string{"own"}) {
-				for _, kind := range either(set.Kinds, allKinds) {
+				for _, kind := range either(set.Kinds, etcdKinds) {
 					for _, mode := range modesOf(kind, set.Modes) {
 						out = append(out, newPath(set, site, cluster, target, kind, mode))
 					}
@@ -181,9 +212,16 @@ func (c *Case) product(set Paths) []Path {
 }
 
 func newPath(set Paths, site, cluster, target, kind, mode string) Path {
-	shown := cluster + "@" + target
+	server := cluster
+	if IsAPI(kind) {
+		server = apiserverGroup
+	}
+	shown := server + "@" + target
 	if target == "own" || target == site {
-		target, shown = site, cluster
+		target, shown = site, server
+	}
+	if target == TargetBalance {
+		shown = target
 	}
 	return Path{
 		Name: strings.Join([]string{site, shown, kind, mode}, "/"),
@@ -194,13 +232,13 @@ func newPath(set Paths, site, cluster, target, kind, mode string) Path {
 }
 
 func modesOf(kind string, modes []string) []string {
-	if kind == "watch" {
+	if strings.HasSuffix(kind, "watch") {
 		return []string{"stream"}
 	}
 	return either(modes, []string{"new", "reused"})
 }
 
-func either[T any](a, b []T) []T {
+func either[S ~[]T, T any](a, b S) S {
 	if len(a) > 0 {
 		return a
 	}

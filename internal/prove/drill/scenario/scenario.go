@@ -17,11 +17,17 @@ type Scenario struct {
 	Lab   Lab    `yaml:"lab,omitempty"`
 	// Clusters are the etcd clusters of the lab, one member per site each.
 	Clusters []Cluster `yaml:"clusters,omitempty"`
-	// Agents names the agents of the `with` runs; "leader" or "none".
-	Agents string  `yaml:"agents,omitempty"`
-	Phases Phases  `yaml:"phases,omitempty"`
-	Faults []Step  `yaml:"faults"`
-	Paths  []Paths `yaml:"paths,omitempty"`
+	// APIServers puts a kube-apiserver into every site, stored in that site's
+	// member of the first cluster alone. EtcdCheck is how long each of its two
+	// checks of /readyz waits for etcd; 0 is upstream's 2 s.
+	APIServers bool          `yaml:"apiservers,omitempty"`
+	EtcdCheck  time.Duration `yaml:"etcdCheck,omitempty"`
+	// Agents names the agents of the `with` runs (default leader).
+	Agents  Agents  `yaml:"agents,omitempty"`
+	Balance Balance `yaml:"balance,omitempty"`
+	Phases  Phases  `yaml:"phases,omitempty"`
+	Faults  []Step  `yaml:"faults"`
+	Paths   []Paths `yaml:"paths,omitempty"`
 	// Expect is matched top down; the first that fits a path judges it, and a
 	// path that fits none is shown without being judged.
 	Expect  []Expectation `yaml:"expect"`
@@ -82,11 +88,15 @@ type Step struct {
 	Name string        `yaml:"name"`
 	At   time.Duration `yaml:"at,omitempty"`
 	Cuts []Cut         `yaml:"cuts,omitempty"`
-	// Kill, Pause and Stop name a site ("b": its members and agents), one
-	// member ("main/b") or one agent ("agent:main/b").
+	// Kill, Pause and Stop name a site ("b": its servers and agents), one
+	// member ("main/b"), one apiserver ("apiserver/b") or one agent
+	// ("agent:main/b", "agent:balance/b").
 	Kill  []string `yaml:"kill,omitempty"`
 	Pause []string `yaml:"pause,omitempty"`
 	Stop  []string `yaml:"stop,omitempty"`
+	// Unready names apiservers ("apiserver/b") that lose their etcd member and
+	// nothing else: they run and listen, and /readyz fails.
+	Unready []string `yaml:"unready,omitempty"`
 	// For is how long it lasts and Every its period: together a flap.
 	For   time.Duration `yaml:"for,omitempty"`
 	Every time.Duration `yaml:"every,omitempty"`
@@ -109,13 +119,16 @@ type Cut struct {
 
 // Paths is a set of client paths: the product of its lists.
 type Paths struct {
-	// Sites are the clients' sites (default all). Targets are "own" (the
-	// member in the client's own site) or names of sites (default own).
+	// Sites are the clients' sites (default all). Targets are "own" (the server
+	// in the client's own site), names of sites, or "balance" (the balancer of
+	// the client's node); default own.
 	Sites    []string `yaml:"sites,omitempty"`
 	Targets  []string `yaml:"targets,omitempty"`
 	Clusters []string `yaml:"clusters,omitempty"`
-	// Kinds are put, get (linearizable), serializable, watch; Modes new and
-	// reused. A watch is always a stream.
+	// Kinds are put, get (linearizable), serializable, watch for etcd, and what
+	// a kubelet asks an apiserver: api-get (its Node), api-put (renew its
+	// Lease), api-watch (a Service that changes ten times a second). Modes are
+	// new and reused. A watch is always a stream.
 	Kinds    []string      `yaml:"kinds,omitempty"`
 	Modes    []string      `yaml:"modes,omitempty"`
 	Interval time.Duration `yaml:"interval,omitempty"`
@@ -150,6 +163,15 @@ type Expectation struct {
 	Unfelt bool `yaml:"unfelt,omitempty"`
 	// Gap is the longest allowed gap of a clean path (default 1 s).
 	Gap time.Duration `yaml:"gap,omitempty"`
+	// Failed and Gaps are how many requests of a clean path may fail, and how
+	// often it may be interrupted, from the injection to the end; nil allows
+	// any number that Gap does.
+	Failed *int `yaml:"failed,omitempty"`
+	Gaps   *int `yaml:"gaps,omitempty"`
+	// FailWithin is how soon a request that fails must have failed, while the
+	// first fault is in force: a client that is refused at once can do
+	// something else. 0 allows a timeout.
+	FailWithin time.Duration `yaml:"failWithin,omitempty"`
 }
 
 // Moves bounds the leadership moves that agents may make in one run, over all
@@ -172,11 +194,16 @@ type Variant struct {
 	Name  string `yaml:"name"`
 	Title string `yaml:"title,omitempty"`
 	// Leaders is the site of the leader per cluster, forced before baseline.
-	Leaders  map[string]string `yaml:"leaders"`
-	Clusters []Cluster         `yaml:"clusters,omitempty"`
-	Phases   Phases            `yaml:"phases,omitempty"`
-	Faults   []Step            `yaml:"faults,omitempty"`
-	Expect   []Expectation     `yaml:"expect,omitempty"`
-	Moves    *Moves            `yaml:"moves,omitempty"`
-	Compare  *Compare          `yaml:"compare,omitempty"`
+	Leaders    map[string]string `yaml:"leaders"`
+	Clusters   []Cluster         `yaml:"clusters,omitempty"`
+	APIServers bool              `yaml:"apiservers,omitempty"`
+	EtcdCheck  time.Duration     `yaml:"etcdCheck,omitempty"`
+	Agents     Agents            `yaml:"agents,omitempty"`
+	Balance    *Balance          `yaml:"balance,omitempty"`
+	Phases     Phases            `yaml:"phases,omitempty"`
+	Faults     []Step            `yaml:"faults,omitempty"`
+	Paths      []Paths           `yaml:"paths,omitempty"`
+	Expect     []Expectation     `yaml:"expect,omitempty"`
+	Moves      *Moves            `yaml:"moves,omitempty"`
+	Compare    *Compare          `yaml:"compare,omitempty"`
 }

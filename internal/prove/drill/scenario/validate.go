@@ -10,7 +10,9 @@ import (
 
 var (
 	nameForm  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
-	allKinds  = []string{"put", "get", "serializable", "watch"}
+	etcdKinds = []string{"put", "get", "serializable", "watch"}
+	apiKinds  = []string{"api-get", "api-put", "api-watch"}
+	allKinds  = slices.Concat(etcdKinds, apiKinds)
 	allModes  = []string{"new", "reused", "stream"}
 	allRoles  = []string{RoleAffected, RoleClean, RoleControl, RoleInfo}
 	allStates = []string{"", "all", "new", "established"}
@@ -58,7 +60,7 @@ func (s *Scenario) checkVariant(v Variant) error {
 
 // Validate reports the first mistake of a resolved case.
 func (c *Case) Validate() error {
-	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
+	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkAgents, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -66,7 +68,7 @@ func (c *Case) Validate() error {
 	if c.Moves.Min < 0 || c.Moves.Max < c.Moves.Min {
 		return fmt.Errorf("moves: min %d max %d; write 0 ≤ min ≤ max", c.Moves.Min, c.Moves.Max)
 	}
-	return oneOf("agents", c.Agents, []string{"leader", "none"})
+	return nil
 }
 
 func (c *Case) checkLab() error {
@@ -157,8 +159,8 @@ func (c *Case) checkStep(f Step) error {
 		return fmt.Errorf("for, every: %s, %s; durations are not negative", f.For, f.Every)
 	case f.Every > 0 && (f.For == 0 || f.For >= f.Every):
 		return fmt.Errorf("every: %s with for: %s never heals; choose a for: that is shorter", f.Every, f.For)
-	case len(f.Cuts)+len(f.Kill)+len(f.Pause)+len(f.Stop) == 0:
-		return fmt.Errorf("%s: breaks nothing; give cuts, kill, pause or stop", f.Name)
+	case len(f.Cuts)+len(f.Kill)+len(f.Pause)+len(f.Stop)+len(f.Unready) == 0:
+		return fmt.Errorf("%s: breaks nothing; give cuts, kill, pause, stop or unready", f.Name)
 	}
 	for i, cut := range f.Cuts {
 		if err := c.checkCut(cut); err != nil {
@@ -170,7 +172,7 @@ func (c *Case) checkStep(f Step) error {
 			return err
 		}
 	}
-	return nil
+	return c.checkUnready(f.Unready)
 }
 
 func (c *Case) checkCut(cut Cut) error {
@@ -210,10 +212,11 @@ func (c *Case) checkPaths() error {
 		at := "paths[" + p.Name + "]"
 		for _, e := range []error{
 			oneOf(at+".sites", p.Site, c.SiteNames()),
-			oneOf(at+".targets", p.Target, c.SiteNames()),
+			oneOf(at+".targets", p.Target, append(c.SiteNames(), TargetBalance)),
 			oneOf(at+".clusters", p.Cluster, append(c.ClusterNames(), "")),
 			oneOf(at+".kinds", p.Kind, allKinds),
 			oneOf(at+".modes", p.Mode, allModes),
+			c.checkServer(at, p),
 		} {
 			if e != nil {
 				return e
@@ -231,6 +234,9 @@ func (c *Case) checkPaths() error {
 func (c *Case) checkProducts() error {
 	groups := map[[3]string][]Path{}
 	for _, p := range c.Paths {
+		if IsAPI(p.Kind) {
+			continue // each kind is a target of its own for the prober
+		}
 		key := [3]string{p.Site, p.Cluster, p.Target}
 		groups[key] = append(groups[key], p)
 	}
@@ -297,12 +303,15 @@ func (c *Case) checkHold(e Expectation) error {
 	if e.Role != RoleAffected || !slices.Contains(Windows(), e.Window) {
 		return nil
 	}
-	for _, k := range c.ClusterNames() {
-		w, err := c.TimersOf(k).Window(e.Window)
+	for _, p := range c.Paths {
+		if !e.matches(p) {
+			continue
+		}
+		w, err := c.WindowOf(p, e.Window)
 		if err != nil {
 			return err
 		}
-		if least := w.Max + time.Second; has(e.Clusters, k) && c.Phases.Hold < least {
+		if least := w.Max + time.Second; c.Phases.Hold < least {
 			return fmt.Errorf("is shorter than %s, which is a second more than the window %s", least, e.Window)
 		}
 	}
@@ -327,6 +336,9 @@ func (c *Case) checkExpectation(e Expectation) error {
 				return err
 			}
 		}
+	}
+	if err := e.checkClean(); err != nil {
+		return err
 	}
 	if e.Role != RoleAffected {
 		return nil

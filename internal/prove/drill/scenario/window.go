@@ -45,6 +45,26 @@ type Timers struct {
 	RTT time.Duration
 	// Period is the longest cycle of a repeated fault.
 	Period time.Duration
+	// Move and Reset are the balancer's promises for a backend that cannot
+	// serve (issue 3): from the fault on, new connections go elsewhere after
+	// Move at most, and established ones are reset after Reset.
+	Move, Reset time.Duration
+	// Reconnect is what a client needs after a reset until it is answered over
+	// a connection of its own: three round trips (TCP, TLS 1.3, request) over
+	// the longest link, through a balancer that may have to try twice.
+	Reconnect time.Duration
+	// Serve is how soon after an apiserver is ready a balancer serves from it
+	// when none was.
+	Serve time.Duration
+	// Down is the longest time that a fault keeps processes down, and Start how
+	// long an apiserver may take to be ready again on a busy machine; 2 to 4 s
+	// were measured on an idle one.
+	Down, Start time.Duration
+	// Kept says that the path keeps its connection, which takes Reset and
+	// Reconnect, not Move.
+	Kept bool
+	// Slack is Margin for the balancer, whose promises leave some already.
+	Slack time.Duration
 	// Margin is what a shared machine with two cores may add by scheduling
 	// and fsync; the measured worst of the parts is below it.
 	Margin time.Duration
@@ -62,6 +82,9 @@ func DefaultTimers() Timers {
 		Retry:    500 * time.Millisecond,
 		Interval: DefaultInterval,
 		Margin:   1500 * time.Millisecond,
+
+		Move: 1500 * time.Millisecond, Reset: 2500 * time.Millisecond, Reconnect: 300 * time.Millisecond,
+		Serve: time.Second, Start: 15 * time.Second, Slack: 500 * time.Millisecond,
 	}
 }
 
@@ -70,6 +93,10 @@ func DefaultTimers() Timers {
 type Window struct {
 	Min, Max time.Duration
 	Why      []string
+	// Served is how soon after the first apiserver was ready again the path must
+	// answer; 0 when that plays no part. Max is then only what a hold must
+	// outlast.
+	Served time.Duration
 }
 
 // term is one addend of a window and the reason for it.
@@ -82,6 +109,10 @@ var windows = map[string]func(Timers) Window{
 	"takeover": takeover,
 	"election": election,
 	"flap":     flap,
+
+	"balance":         balance,
+	"balance-refused": refused,
+	"balance-served":  served,
 }
 
 // Windows lists the names an expectation may use.
@@ -173,8 +204,20 @@ func (c *Case) TimersOf(cluster string) Timers {
 	}
 	for _, f := range c.Faults {
 		t.Period = max(t.Period, f.Every)
+		t.Down = max(t.Down, f.For)
 	}
 	return t
+}
+
+// WindowOf derives the window called name for one path. Those of balancers tell
+// new from kept connections and are narrow enough for the interval of the path
+// to count.
+func (c *Case) WindowOf(p Path, name string) (Window, error) {
+	t := c.TimersOf(p.Cluster)
+	if p.Balanced() {
+		t.Kept, t.Interval = p.Kept(), p.Interval
+	}
+	return t.Window(name)
 }
 
 // presetRTT is the longest round trip of each lab preset.

@@ -1,0 +1,107 @@
+package drill
+
+import (
+	"fmt"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
+)
+
+// Where the balancer of each node serves clients, and people.
+const (
+	balanceListen    = "127.0.0.1:7445"
+	balanceTelemetry = "127.0.0.1:9445"
+)
+
+// balanceConfig is the file of `holdfast balance run --config`.
+type balanceConfig struct {
+	Profile   string            `yaml:"profile,omitempty"`
+	Frontends []balanceFrontend `yaml:"frontends"`
+	Telemetry struct {
+		Listen string `yaml:"listen"`
+	} `yaml:"telemetry"`
+	Control string `yaml:"control"`
+	Log     struct {
+		Format string `yaml:"format"`
+	} `yaml:"log"`
+}
+
+type balanceFrontend struct {
+	Name     string   `yaml:"name"`
+	Listen   []string `yaml:"listen"`
+	Zone     string   `yaml:"zone,omitempty"`
+	Backends struct {
+		Static []balanceBackend `yaml:"static"`
+		State  string           `yaml:"state"`
+	} `yaml:"backends"`
+	Check *balanceCheck `yaml:"check,omitempty"`
+}
+
+type balanceBackend struct {
+	Address string `yaml:"address"`
+	Zone    string `yaml:"zone,omitempty"`
+}
+
+type balanceCheck struct {
+	Kind string `yaml:"kind"`
+	Path string `yaml:"path"`
+	CA   string `yaml:"ca"`
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+// balanceConfig is the balancer's in site: the kubelet's certificate, every
+// apiserver, and in a run without the agents the profile of what people use,
+// which brings its own kind of check.
+func (e *engine) balanceConfig(site string) balanceConfig {
+	var c balanceConfig
+	f := balanceFrontend{Name: "kube-apiserver", Listen: []string{balanceListen}}
+	f.Backends.State = "none" // nothing outlives the run
+	for _, s := range e.c.SiteNames() {
+		b := balanceBackend{Address: e.apiservers[s].Address()}
+		if !e.c.Balance.Spread {
+			b.Zone = e.zoneOf(s)
+		}
+		f.Backends.Static = append(f.Backends.Static, b)
+	}
+	if !e.c.Balance.Spread {
+		f.Zone = e.zoneOf(site)
+	}
+	if !e.agents {
+		c.Profile = e.c.Balance.Without
+	}
+	if c.Profile != scenario.ProfileAnchors {
+		pki := e.apiservers[site].PKI()
+		f.Check = &balanceCheck{Kind: "https", Path: "/readyz", CA: pki.CA, Cert: pki.KubeletCert, Key: pki.KubeletKey}
+	}
+	c.Frontends = []balanceFrontend{f}
+	c.Telemetry.Listen = balanceTelemetry
+	// Relative: the path of a unix socket has room for 107 bytes.
+	c.Control = "balance-" + site + ".sock"
+	c.Log.Format = "json"
+	return c
+}
+
+// balanceWords say how a balancer with a profile checks; "" is its own.
+func balanceWords(profile string) string {
+	switch profile {
+	case scenario.ProfileAnchors:
+		return "balancers that check by TCP connect every 20 s with 15 s of patience and reset nothing (profile anchors)"
+	case scenario.ProfileSeed:
+		return "balancers that ask /readyz every 5 s with 3 s of patience (profile seed)"
+	}
+	return "balancers with their defaults"
+}
+
+// balanceKinds maps the messages of the balancer to kinds of events.
+var balanceKinds = map[string]string{
+	"backend changed":   record.KindGraded,
+	"connections reset": record.KindReset,
+}
+
+func balanceMessage(msg string, keys map[string]string) string {
+	if msg == "connections reset" {
+		return fmt.Sprintf("%s connections to %s reset: %s", keys["count"], keys["backend"], keys["cause"])
+	}
+	return fmt.Sprintf("%s is %s, was %s: %s", keys["backend"], keys["to"], keys["from"], keys["reason"])
+}

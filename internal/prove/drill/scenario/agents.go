@@ -1,0 +1,79 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Agents of a run.
+const (
+	// AgentLeader is `holdfast leader run`, one per etcd member.
+	AgentLeader = "leader"
+	// AgentBalance is `holdfast balance run`, one per site, in front of the
+	// apiservers. The run without the agents has one too, with the timers of
+	// what people use (see [Balance]): without any balancer there would be
+	// nothing to compare with.
+	AgentBalance = "balance"
+	// AgentNone is none at all.
+	AgentNone = "none"
+)
+
+// Agents are the kinds of agents of the `with` runs, written as one name or as
+// a list of names.
+type Agents []string
+
+// Has says whether agents of a kind are among them.
+func (a Agents) Has(kind string) bool { return slices.Contains(a, kind) }
+
+// UnmarshalYAML accepts "leader" for ["leader"].
+func (a *Agents) UnmarshalYAML(n *yaml.Node) error {
+	var one string
+	if n.Decode(&one) == nil {
+		*a = Agents{one}
+		return nil
+	}
+	var list []string
+	if err := n.Decode(&list); err != nil {
+		return fmt.Errorf("write one name or a list of names, such as [leader, balance]")
+	}
+	*a = list
+	return nil
+}
+
+// MarshalYAML writes a single name without a list.
+func (a Agents) MarshalYAML() (any, error) {
+	if len(a) == 1 {
+		return a[0], nil
+	}
+	return []string(a), nil
+}
+
+// Balance says how the balancers of a drill are set and what they may do.
+type Balance struct {
+	// Spread leaves the zones out, so that every site's balancer uses the
+	// apiservers of all sites alike; else it prefers its own site's.
+	Spread bool `yaml:"spread,omitempty"`
+	// Without is the profile of the run without the agents: anchors (TCP
+	// connect every 20 s with 15 s of patience, nothing is reset; the default)
+	// or seed (/readyz every 5 s with 3 s).
+	Without string `yaml:"without,omitempty"`
+	// Transitions bounds how often balancers change their grade of a backend,
+	// Resets how many connections they reset: all of them together, from the
+	// injection to the end of the run with the agents. nil allows any number.
+	Transitions *Bounds `yaml:"transitions,omitempty"`
+	Resets      *Bounds `yaml:"resets,omitempty"`
+}
+
+// Bounds are the least and the most of something that is counted.
+type Bounds struct {
+	Min int `yaml:"min,omitempty"`
+	Max int `yaml:"max"`
+}
+
+// Profiles of the balancers in a run without the agents.
+const (
+	ProfileAnchors = "anchors"
+	ProfileSeed    = "seed"
+)

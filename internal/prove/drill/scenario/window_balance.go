@@ -1,0 +1,42 @@
+package scenario
+
+import "fmt"
+
+// balance is what a balancer promises when a backend that still accepts cannot
+// serve: is frozen, not ready, or behind a cut.
+func balance(t Timers) Window {
+	if t.Kept {
+		return sum(0, append([]term{
+			{t.Reset, "kept connections are reset within"},
+			{t.Reconnect, "client reconnects"},
+		}, t.shown()...))
+	}
+	return sum(0, append([]term{{t.Move, "new connections move within"}}, t.shown()...))
+}
+
+// refused is what it promises when the backend refuses: a new connection never
+// fails, and a kept one dies with the backend and is opened anew.
+func refused(t Timers) Window {
+	if t.Kept {
+		return sum(0, append([]term{{t.Reconnect, "client reconnects"}}, t.shown()...))
+	}
+	return Window{Why: []string{"a refused connection goes to another backend, unnoticed"}}
+}
+
+// served is what it promises when every backend was down and one comes back.
+func served(t Timers) Window {
+	terms := append([]term{{t.Serve, "served after the first apiserver is ready within"}}, t.shown()...)
+	if t.Kept {
+		terms = append(terms, term{t.Reconnect, "client reconnects"})
+	}
+	w := sum(0, terms)
+	w.Served = w.Max
+	w.Max += t.Down + t.Start
+	w.Why = append(w.Why, fmt.Sprintf("(down for %s, ready again within %s)", short(t.Down), short(t.Start)))
+	return w
+}
+
+// shown is what stands between a balancer that works and a sample that shows it.
+func (t Timers) shown() []term {
+	return []term{{t.Interval, "sampling"}, {t.Slack, "margin of a busy machine"}}
+}
