@@ -30,7 +30,7 @@ func (s *Settings) complete(root string) error {
 	for i := range s.Frontends {
 		f := &s.Frontends[i]
 		f.fill(s)
-		if err := f.complete(root); err != nil {
+		if err := f.complete(root, s.Profile); err != nil {
 			return fmt.Errorf("frontends[%d] (%s): %w", i, f.Name, err)
 		}
 	}
@@ -81,7 +81,7 @@ func covers(host, other string) bool {
 	return false
 }
 
-func (f *Frontend) complete(root string) error {
+func (f *Frontend) complete(root, profile string) error {
 	for _, a := range f.Listen {
 		if err := checkListen(a); err != nil {
 			return err
@@ -109,13 +109,13 @@ func (f *Frontend) complete(root string) error {
 	if err = first(err); err != nil {
 		return err
 	}
-	if err := f.Pool.complete(root); err != nil {
+	if err := f.Pool.complete(root, profile); err != nil {
 		return err
 	}
-	return f.completeRoutes(root)
+	return f.completeRoutes(root, profile)
 }
 
-func (f *Frontend) completeRoutes(root string) error {
+func (f *Frontend) completeRoutes(root, profile string) error {
 	taken := map[string]bool{}
 	for i := range f.Routes {
 		r := &f.Routes[i]
@@ -129,7 +129,7 @@ func (f *Frontend) completeRoutes(root string) error {
 			}
 			taken[n], r.Names[k] = true, n
 		}
-		if err := r.Pool.complete(root); err != nil {
+		if err := r.Pool.complete(root, profile); err != nil {
 			return fmt.Errorf("routes[%d]: %w", i, err)
 		}
 	}
@@ -157,7 +157,7 @@ func checkListen(a string) error {
 	return nil
 }
 
-func (p *Pool) complete(root string) error {
+func (p *Pool) complete(root, profile string) error {
 	if !slices.Contains([]choose.Policy{choose.LeastConn, choose.RoundRobin, choose.Source}, p.Policy) {
 		return fmt.Errorf("policy: %q; write leastconn, roundrobin or source", p.Policy)
 	}
@@ -176,7 +176,7 @@ func (p *Pool) complete(root string) error {
 	if err := p.Backends.complete(); err != nil {
 		return fmt.Errorf("backends.%w", err)
 	}
-	if err := p.Check.complete(root); err != nil {
+	if err := p.Check.complete(root, profile); err != nil {
 		return fmt.Errorf("check.%w", err)
 	}
 	return nil
@@ -225,7 +225,7 @@ func checkBackend(s StaticBackend) error {
 // kinds of checks.
 var kinds = []string{"https", "http", "tcp", "etcd"}
 
-func (c *Check) complete(root string) error {
+func (c *Check) complete(root, profile string) error {
 	if !slices.Contains(kinds, c.Kind) {
 		return fmt.Errorf("kind: %q; write https, http, tcp or etcd", c.Kind)
 	}
@@ -235,10 +235,7 @@ func (c *Check) complete(root string) error {
 	if c.Period < 100*time.Millisecond || c.Period > time.Minute {
 		return fmt.Errorf("period: %s; write a time from 100ms to 1m", c.Period)
 	}
-	if c.Rise < 1 || c.Rise > 100 || c.Fall < 1 || c.Fall > 100 {
-		return fmt.Errorf("rise, fall: %d, %d; write numbers from 1 to 100", c.Rise, c.Fall)
-	}
-	if err := within("timeout", c.Timeout, time.Minute); err != nil {
+	if err := c.timers(profile).Validate(); err != nil {
 		return err
 	}
 	if c.Kind != "https" && c.Kind != "etcd" {
@@ -257,7 +254,7 @@ func (c *Check) complete(root string) error {
 func (c *Check) findKubelet(root string) error {
 	found, err := health.FindKubelet(root)
 	if err != nil {
-		return fmt.Errorf("ca: not set, and no kubelet's was found: %w; set ca (and cert, key or tokenFile)", err)
+		return fmt.Errorf("ca: not set, and %w", err)
 	}
 	c.CA = found.Files.CA
 	if c.Cert == "" && c.TokenFile == "" && !c.Anonymous {

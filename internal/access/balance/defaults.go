@@ -106,8 +106,9 @@ func (p *Pool) fill(s *Settings) {
 	}
 	timers, _ := profileTimers(s.Profile)
 	orElse(&p.Check.Period, timers.Period)
-	orElse(&p.Check.Timeout, timers.Timeout)
-	orElse(&p.Check.Suspect, timers.Suspect)
+	// A person who asks for a shorter period means the rest, too.
+	orElse(&p.Check.Timeout, min(timers.Timeout, p.Check.Period*9/10))
+	orElse(&p.Check.Suspect, min(timers.Suspect, p.Check.Timeout/4))
 	orElse(&p.Check.Rise, timers.Rise)
 	orElse(&p.Check.Fall, timers.Fall)
 	if e := p.Backends.EndpointSlices; e != nil {

@@ -52,16 +52,15 @@ var nodes = map[string]node{
 	"k3s": {
 		CA: "/var/lib/rancher/k3s/agent/server-ca.crt", Cert: "/var/lib/rancher/k3s/agent/client-kubelet.crt", Key: "/var/lib/rancher/k3s/agent/client-kubelet.key",
 		Mounts: []string{"/var/lib/rancher/k3s/agent"}, Manifests: "/var/lib/rancher/k3s/agent/pod-manifests/holdfast-balance.yaml",
-		Point: "k3s agents have a balancer of their own on 127.0.0.1:6444 in front of the kubelet;\n" +
-			"point it here by server: https://127.0.0.1:7445 in /etc/rancher/k3s/config.yaml (port 6443\n" +
-			"of the servers also carries the supervisor), and restart k3s-agent.",
+		Point: "the k3s agent: server: https://127.0.0.1:7445 and disable-apiserver-lb: true in\n" +
+			"/etc/rancher/k3s/config.yaml (its own balancer would go past this one), then restart\n" +
+			"k3s-agent. The servers' port 6443 carries the supervisor as well.",
 	},
 	"rke2": {
 		CA: "/var/lib/rancher/rke2/agent/server-ca.crt", Cert: "/var/lib/rancher/rke2/agent/client-kubelet.crt", Key: "/var/lib/rancher/rke2/agent/client-kubelet.key",
 		Mounts: []string{"/var/lib/rancher/rke2/agent"}, Manifests: "/var/lib/rancher/rke2/agent/pod-manifests/holdfast-balance.yaml",
-		Point: "RKE2 agents reach the supervisor on 9345 and the apiserver by their own balancer on\n" +
-			"127.0.0.1:6443; use Holdfast for other clients on the node, and in front of the\n" +
-			"supervisor by a second frontend with check kind tcp.",
+		Point: "other clients on the node. RKE2 agents keep their own balancer for kubelet and\n" +
+			"supervisor (port 9345), which cannot be pointed elsewhere.",
 	},
 	"talos": {
 		CA: "/etc/kubernetes/pki/ca.crt", Cert: "/var/lib/kubelet/pki/kubelet-client-current.pem", Key: "/var/lib/kubelet/pki/kubelet-client-current.pem",
