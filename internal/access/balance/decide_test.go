@@ -108,7 +108,7 @@ func schedules(t *testing.T) int {
 		}
 		return n
 	}
-	return 5000
+	return 2000
 }
 
 func simSeed(t *testing.T) uint64 {

@@ -127,6 +127,17 @@ func TestLeastConnectionsSpreads(t *testing.T) {
 			t.Errorf("spread %v, want about 10 to 1", got)
 		}
 	})
+	t.Run("by chance when idle", func(t *testing.T) {
+		table, r := New(Config{}, []Backend{near(200 * time.Microsecond), near(400 * time.Microsecond)}), rand.New(rand.NewPCG(1, 2))
+		got := []int{0, 0}
+		for range 1000 { // each ends before the next begins
+			i, _ := table.Pick(query(r, []int{0, 0}))
+			got[i]++
+		}
+		if got[0] < 400 || got[1] < 400 {
+			t.Errorf("spread %v, want about halves", got)
+		}
+	})
 	t.Run("by weight", func(t *testing.T) {
 		heavy := with(ready("heavy"), func(b *Backend) { b.Weight = 3 })
 		got := spread(New(Config{}, []Backend{heavy, ready("light")}), 400, nil)
@@ -193,7 +204,7 @@ func TestRandomTables(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	for n := range 200_000 {
+	for n := range 50_000 {
 		table, active := randomTable(r)
 		if err := holds(table, active, r); err != nil {
 			t.Fatalf("seed %d, table %d: %v\n%+v\nactive %v", seed, n, err, table.backends, active)

@@ -128,9 +128,11 @@ func (t *Table) draw(tr tier, q Query, open func(int) bool, except int) (int, bo
 	return last, last >= 0
 }
 
-// load is what one more connection would make of a backend.
+// load is what a backend carries for its share. Of two that carry nothing the
+// first drawn wins, so that in an idle pool, too, chance decides by shares, and
+// not the fraction of a millisecond by which one is nearer.
 func (t *Table) load(i int, q Query) float64 {
-	return float64(q.Active(i)+1) / t.share(i, q.Now)
+	return float64(q.Active(i)) / t.share(i, q.Now)
 }
 
 // nearby is the distance below which differences do not matter: handshakes on
