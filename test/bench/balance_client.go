@@ -215,24 +215,38 @@ func (k *keeper) toll(backend int) (all, lost int, last time.Time) {
 	return all, lost, last
 }
 
-// seen waits until each of n backends has answered lately, which says that
-// the balancer trusts them all.
+// seen waits until each of n backends has answered, which says that the
+// balancer trusts them all. Slow timers may take 20 s to their first check.
 func (c *client) seen(ctx context.Context, n int) error {
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		answered := map[int]bool{}
-		for range 10 * n {
-			if a, _ := c.open(false); a.err == nil {
-				answered[a.from] = true
-			}
-			if len(answered) == n {
-				return nil
-			}
+	for deadline := time.Now().Add(time.Minute); ; {
+		got := c.answering(n)
+		if got == n {
+			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("only %d of %d backends answer through the balancer", len(answered), n)
+			return fmt.Errorf("only %d of %d backends answer through the balancer", got, n)
 		}
 		if !pause(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
 	}
+}
+
+// answering counts the backends, up to n, that answer through the balancer. It
+// holds its connections open meanwhile: who balances by the number of open
+// ones may send each of a row of short ones to the same backend.
+func (c *client) answering(n int) int {
+	answered := map[int]bool{}
+	for range 20 * n {
+		a, conn := c.open(true)
+		if a.err != nil {
+			continue
+		}
+		defer func() { _ = conn.Close() }()
+		answered[a.from] = true
+		if len(answered) == n {
+			break
+		}
+	}
+	return len(answered)
 }

@@ -64,10 +64,13 @@ func (g *ground) faultRows(ctx context.Context, name string, f fault) ([]Row, er
 	failed := func(o outcome) int { return o.failed }
 	early := func(o outcome) int { return o.early }
 	strangers := func(o outcome) int { return o.strangers }
+	slowest := func(o outcome) *float64 { return &o.slowest }
 	note := fmt.Sprintf("worst of %d runs, %s", runs, load())
 	peerFailed := total(got[1], failed)
 	return []Row{
-		within("balance-"+name+"-moved", "ms", worst(got[0], moved), ms(movedBar), note).against(peerName, worst(got[1], moved)),
+		within("balance-"+name+"-moved", "ms", worst(got[0], moved), ms(movedBar),
+			fmt.Sprintf("%s; slowest new connection %.0f ms, peer %.0f ms", note, *worst(got[0], slowest), *worst(got[1], slowest))).
+			against(peerName, worst(got[1], moved)),
 		within("balance-"+name+"-reset", "ms", worst(got[0], reset), ms(resetBar),
 			fmt.Sprintf("%s; connections to healthy backends lost: %.0f, peer %.0f", note, total(got[0], strangers), total(got[1], strangers))).
 			against(peerName, worst(got[1], reset)),

@@ -57,7 +57,7 @@ func (g *ground) atRest(ctx context.Context, b balancer) (reading, error) {
 	if err := b.start(ctx, setup{port: g.port(), backends: addresses(s), tls: true}); err != nil {
 		return reading{}, err
 	}
-	if !pause(ctx, g.window(15*time.Second, 4*time.Second)) {
+	if !pause(ctx, g.window(8*time.Second, 4*time.Second)) {
 		return reading{}, ctx.Err()
 	}
 	at, err := process(b.pid())

@@ -34,8 +34,9 @@ type stage struct {
 func (g *ground) setStage(ctx context.Context, b balancer, known, rate int, tls bool) (*stage, error) {
 	s := &stage{g: g, balancer: b}
 	if err := s.set(ctx, known, rate, tls); err != nil {
+		err = fmt.Errorf("%s: %w; it says: %s", b.name(), err, b.tail())
 		s.strike()
-		return nil, fmt.Errorf("%s: %w", b.name(), err)
+		return nil, err
 	}
 	return s, nil
 }
@@ -124,6 +125,8 @@ type outcome struct {
 	failed, early int
 	// strangers counts lost connections to healthy backends.
 	strangers int
+	// slowest is how long the slowest new connection took, in milliseconds.
+	slowest float64
 }
 
 const (
@@ -166,9 +169,25 @@ func (g *ground) suffer(ctx context.Context, b balancer, f fault, calm, watch ti
 	if lost == all {
 		o.reset = since(at, last)
 	}
-	fmt.Fprintf(os.Stderr, "bench:   %s: moved after %s ms, reset after %s ms (%d of %d), failed %d early and %d late, %d strangers lost, %s\n",
-		b.name(), figure(o.moved, ""), figure(o.reset, ""), lost, all, o.early, o.failed, o.strangers, load())
+	fmt.Fprintf(os.Stderr, "bench:   %s: moved after %s ms, reset after %s ms (%d of %d), failed %d early and %d late, slowest %.0f ms, %d strangers lost, share of the victim before %.2f, %s\n",
+		b.name(), figure(o.moved, ""), figure(o.reset, ""), lost, all, o.early, o.failed, o.slowest, o.strangers, share(attempts, victim.number, at), load())
 	return o, nil
+}
+
+// share is the part of the connections of the last second before the fault
+// that the victim has answered.
+func share(attempts []attempt, victim int, at time.Time) float64 {
+	all, its := 0, 0
+	for _, a := range attempts {
+		if a.start.Before(at.Add(-time.Second)) || a.end.After(at) {
+			continue
+		}
+		all++
+		if a.from == victim {
+			its++
+		}
+	}
+	return float64(its) / float64(max(all, 1))
 }
 
 // judge says what new connections suffered between the fault and the end of
@@ -180,6 +199,7 @@ func judge(attempts []attempt, victim int, at, end time.Time) outcome {
 		if a.start.Before(at) {
 			continue
 		}
+		o.slowest = max(o.slowest, ms(a.took()))
 		if a.err != nil || a.took() > slow || a.from == victim {
 			if a.start.After(last) {
 				last = a.start

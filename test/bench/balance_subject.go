@@ -29,6 +29,8 @@ type balancer interface {
 	transitions() (int, error)
 	// pid is the process that accepts.
 	pid() int
+	// tail is the end of what its newest process has printed.
+	tail() string
 	// stop ends all its processes.
 	stop()
 }
@@ -54,6 +56,13 @@ const peerName = "HAProxy 2.6"
 type processes []*child
 
 func (p processes) pid() int { return p[len(p)-1].pid() }
+
+func (p processes) tail() string {
+	if len(p) == 0 {
+		return ""
+	}
+	return p[len(p)-1].tail()
+}
 
 func (p processes) stop() {
 	for _, c := range p {

@@ -42,10 +42,10 @@ What the figures mean:
   its request timeout of 7 s; a move cannot spare them.
 - *private memory* is RssAnon + RssShmem.
 
-What the figures of the balancer (`+"`balance-*`"+`) mean. Three backends, the balancer
+What the figures of the balancer (` + "`balance-*`" + `) mean. Three backends, the balancer
 and the clients share the machine, in a network namespace of their own; HAProxy
 runs with the settings recommended in front of apiservers (TLS checks of
-`+"`/readyz`"+` every 2 s, 500 ms after a failure, fall 2, rise 2, connect timeout 1 s,
+` + "`/readyz`" + ` every 2 s, 500 ms after a failure, fall 2, rise 2, connect timeout 1 s,
 redispatch on each retry, sessions shut down with the server, two threads). Only
 ratios say something about other machines.
 
@@ -53,13 +53,13 @@ ratios say something about other machines.
   those that no byte of a backend had reached when the backend died. A *hung*
   backend accepts for 100 ms without a word before it is killed.
 - *calm*: verdicts about backends that are well, and kept connections lost.
-- *frozen* (SIGSTOP), *blackholed* (packets dropped), *unready* (`+"`/readyz`"+` 500 with
+- *frozen* (SIGSTOP), *blackholed* (packets dropped), *unready* (` + "`/readyz`" + ` 500 with
   the listener up): *moved* is when the last new connection began that failed,
   took longer than a second or reached the victim; *reset* is when the last idle
   connection to the victim ended; *failed* are new connections begun later than
   1.5 s after the fault. A dash: not while anybody watched.
 - *down*: all backends killed; *refused* is the longest time until a client knew,
-  *served* the time from the first good `+"`/readyz`"+` to the first answer through the
+  *served* the time from the first good ` + "`/readyz`" + ` to the first answer through the
   balancer.
 - *short*: connect, 200 bytes there and back, close; *requests*: the same over
   kept connections; *bulk*: one or four streams from the backends. The bar is the
@@ -68,7 +68,7 @@ ratios say something about other machines.
   pace.
 - *rss*: memory of the process; what the kernel holds for its sockets is not in it.
 - *reload*, *upgrade*: connections that failed, new and kept, while the settings
-  or the process changed. HAProxy hands its listeners over (`+"`-x`, `-sf`"+`) for both.
+  or the process changed. HAProxy hands its listeners over (` + "`-x`, `-sf`" + `) for both.
 `)
 	return b.String()
 }
