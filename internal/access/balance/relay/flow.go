@@ -9,8 +9,9 @@ const (
 	firstChunk = 16 << 10
 	// pumpBudget is what one direction carries before the others have their turn.
 	pumpBudget = 1 << 20
-	// bulkReads is how many full reads in a row make a direction use a pipe.
-	bulkReads = 4
+	// bulkWakes is how many wakes in a row must find much to carry before a
+	// direction uses a pipe.
+	bulkWakes = 4
 )
 
 // flow is one direction of a connection, from a source to a sink.
@@ -23,8 +24,9 @@ type flow struct {
 	eof, shut, told bool
 	// dead: the sink is gone; what the source says is of no use.
 	dead bool
-	// heat counts full reads in a row.
+	// heat counts the wakes in a row that found much to carry.
 	heat uint8
+	// wide: the last reads of the first size were full, and taken by the sink.
 	wide bool
 	// moved counts bytes read since it was last taken.
 	moved int
@@ -87,7 +89,7 @@ func (l *loop) pump(f *flow, src, dst *conn) (outcome, unix.Errno) {
 
 // carry reads once and passes on what it read.
 func (l *loop) carry(f *flow, src, dst *conn) (int, outcome, unix.Errno) {
-	if f.heat >= bulkReads && l.borrow(f) {
+	if f.heat >= bulkWakes && l.borrow(f) {
 		n, errno := l.fill(f, src)
 		return n, sourceFailed, errno
 	}
@@ -108,7 +110,7 @@ func (l *loop) carry(f *flow, src, dst *conn) (int, outcome, unix.Errno) {
 		f.eof = true
 		return 0, blocked, 0
 	}
-	f.read(n, size)
+	f.wide = f.wide || n == size
 	// Less than asked for: the socket is empty, and the next bytes are a new
 	// edge (epoll(7)). Unless the end has been announced already.
 	if n < size && !src.hup {
@@ -117,16 +119,19 @@ func (l *loop) carry(f *flow, src, dst *conn) (int, outcome, unix.Errno) {
 	return n, sinkFailed, l.deliver(f, dst, l.buf[:n])
 }
 
-// read keeps count of full reads.
-func (f *flow) read(n, size int) {
+// take returns what was carried since it was last called, once per wake, and
+// decides by it whether a pipe is worth its calls.
+func (f *flow) take() int {
+	n := f.moved
+	f.moved = 0
 	switch {
-	case n < size:
+	case n == 0:
+	case n < bulkFloor:
 		f.heat = 0
-	case !f.wide:
-		f.wide = true
-	case f.heat < bulkReads:
+	case f.heat < bulkWakes:
 		f.heat++
 	}
+	return n
 }
 
 // deliver writes b and keeps what the sink does not take.
@@ -137,7 +142,7 @@ func (l *loop) deliver(f *flow, dst *conn, b []byte) unix.Errno {
 	}
 	if n < len(b) {
 		f.rest = append(f.rest, b[n:]...)
-		f.wide, f.heat = false, 0
+		f.wide = false
 	}
 	return 0
 }

@@ -3,10 +3,8 @@ package relay
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +14,8 @@ const (
 	// bufferSize is what one read takes at most: 64 kB is where larger reads
 	// stopped to gain.
 	bufferSize = 64 << 10
+	// longest is how long a loop without alarms sleeps.
+	longest = time.Hour
 	// wakeSlot marks the descriptor by which other goroutines wake a loop.
 	wakeSlot = ^uint32(0)
 )
@@ -34,9 +34,8 @@ type loop struct {
 	index  int
 	epfd   int
 	wakefd int
-	// file and raw are epfd as Go's poller knows it; deadline is file's.
-	file     *os.File
-	raw      syscall.RawConn
+	// gate is what Go's poller watches; deadline is that of its file.
+	gate     *gate
 	deadline int64
 
 	// now is the time of the last wake.
@@ -78,13 +77,14 @@ func newLoop(e *Engine, index int) (*loop, error) {
 		sysClose(epfd)
 		return nil, fmt.Errorf("create eventfd: %w", err)
 	}
-	file, raw, err := pollable(epfd)
+	g, err := newGate(epfd)
 	if err != nil {
+		sysClose(epfd)
 		sysClose(wakefd)
 		return nil, err
 	}
 	l := &loop{
-		file: file, raw: raw,
+		gate:   g,
 		engine: e, index: index, epfd: epfd, wakefd: wakefd, now: clock(),
 		buf:    make([]byte, bufferSize),
 		groups: map[*Target]*group{}, acceptors: map[*Listener]*acceptor{},
@@ -97,27 +97,6 @@ func newLoop(e *Engine, index int) (*loop, error) {
 		return nil, fmt.Errorf("watch eventfd: %w", errno)
 	}
 	return l, nil
-}
-
-// pollable hands an epoll descriptor, itself something to wait for, to Go's
-// poller. The file owns it from then on.
-func pollable(epfd int) (*os.File, syscall.RawConn, error) {
-	if err := unix.SetNonblock(epfd, true); err != nil {
-		sysClose(epfd)
-		return nil, nil, fmt.Errorf("prepare epoll: %w", err)
-	}
-	file := os.NewFile(uintptr(epfd), "epoll")
-	// Fails when the poller does not take the descriptor.
-	if err := file.SetReadDeadline(time.Time{}); err != nil {
-		file.Close()
-		return nil, nil, fmt.Errorf("wait for epoll: %w", err)
-	}
-	raw, err := file.SyscallConn()
-	if err != nil {
-		file.Close()
-		return nil, nil, fmt.Errorf("wait for epoll: %w", err)
-	}
-	return file, raw, nil
 }
 
 // post hands a call to the loop; false when the loop has ended.
@@ -171,10 +150,10 @@ func (l *loop) run(stop *atomic.Bool) {
 // wait returns the number of events. It asks without waiting first: on a busy
 // loop there is always something, and the Go scheduler need not know.
 //
-// To wait, the loop parks in Go's own poller, which watches the loop's epoll
-// descriptor like any other. A thread blocked in epoll_wait(2) instead would
-// have its processor taken away by the runtime's monitor time and again: at
-// 1,000 requests per second that cost 2.5 times the processor time.
+// To wait, the loop parks in Go's own poller, which watches a descriptor of
+// ours like any other. A thread blocked in epoll_wait(2) instead would have its
+// processor taken away by the runtime's monitor time and again: at 1,000
+// requests per second that cost 2.5 times the processor time.
 func (l *loop) wait() int {
 	n, _ := sysEpollPoll(l.epfd, l.events[:])
 	if n > 0 || len(l.ready) > 0 {
@@ -186,11 +165,18 @@ func (l *loop) wait() int {
 	if l.pending.Load() {
 		return 0
 	}
+	l.gate.open()
 	n = 0
+	parked := false
 	// The error is that the deadline has passed: an alarm is due.
-	_ = l.raw.Read(func(uintptr) bool {
+	_ = l.gate.raw.Read(func(uintptr) bool {
+		if !parked {
+			parked = true
+			return false
+		}
+		l.gate.shut()
 		n, _ = sysEpollPoll(l.epfd, l.events[:])
-		return n != 0
+		return true
 	})
 	return max(n, 0)
 }
@@ -199,11 +185,14 @@ func (l *loop) wait() int {
 // left as it is: to wake once for nothing is cheaper than to move it each time.
 func (l *loop) setDeadline() {
 	at, ok := l.timers.next()
-	if !ok || l.deadline > l.now && l.deadline <= at {
+	if !ok {
+		at = l.now + int64(longest)
+	}
+	if l.deadline > l.now && l.deadline <= at {
 		return
 	}
 	l.deadline = at
-	_ = l.file.SetReadDeadline(started.Add(time.Duration(at)))
+	_ = l.gate.file.SetReadDeadline(started.Add(time.Duration(at)))
 }
 
 func (l *loop) fire(a *alarm) {
@@ -273,5 +262,6 @@ func (l *loop) shutdown() {
 func (l *loop) release() {
 	l.pipes.close()
 	sysClose(l.wakefd)
-	l.file.Close()
+	l.gate.file.Close()
+	sysClose(l.epfd)
 }

@@ -296,10 +296,3 @@ func (s *session) tickOpen(now int64) {
 	}
 	s.arm(next)
 }
-
-// take returns what was moved since it was last asked.
-func (f *flow) take() int {
-	n := f.moved
-	f.moved = 0
-	return n
-}

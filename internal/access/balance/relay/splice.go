@@ -8,8 +8,8 @@ const (
 	pipeSize = 1 << 20
 	// sparePipes are kept per loop; more are closed when given back.
 	sparePipes = 4
-	// spliceFloor: a wake that moved less is served better by read and write.
-	spliceFloor = 32 << 10
+	// bulkFloor: a wake that carries less is served better by read and write.
+	bulkFloor = 48 << 10
 )
 
 // pipe is where splice(2) keeps bytes between two sockets.
@@ -86,9 +86,6 @@ func (l *loop) fill(f *flow, src *conn) (int, unix.Errno) {
 	case errno == unix.EAGAIN:
 		// The pipe was empty, so it is the socket that has nothing.
 		src.in = false
-		if f.moved < spliceFloor {
-			f.heat = 0
-		}
 		return 0, 0
 	case errno == unix.EINTR:
 		return 0, 0
