@@ -169,16 +169,6 @@ func gradeOf(s balance.Status, id string) string {
 	return "not listed"
 }
 
-func transitions(s balance.Status) uint64 {
-	n := uint64(0)
-	for _, f := range s.Frontends {
-		for _, be := range f.Backends {
-			n += be.Transitions
-		}
-	}
-	return n
-}
-
 // client is one of client-go with an informer on ConfigMaps, all over one
 // connection to the balancer, and counts the connections it needed.
 type client struct {
@@ -316,11 +306,18 @@ func (n *newcomers) one(node *lab.Node, config *tls.Config) {
 	n.good.Add(1)
 }
 
-// none fails the test when a connection begun so far has failed.
-func (n *newcomers) none(t *testing.T, what string) {
+// none waits until some connections have been made and ends them; it fails the
+// test when one has failed.
+func (b *balanced) none(t *testing.T, n *newcomers, what string) {
 	t.Helper()
+	b.until("some new connections", 30*time.Second, func() error {
+		if made := n.good.Load() + n.bad.Load(); made < 10 {
+			return fmt.Errorf("only %d", made)
+		}
+		return nil
+	})
 	n.stop()
-	if bad := n.bad.Load(); bad > 0 || n.good.Load() == 0 {
+	if bad := n.bad.Load(); bad > 0 {
 		t.Errorf("%s: %d of %d new connections failed, the last with %v", what, bad, bad+n.good.Load(), n.last.Load())
 	}
 }
@@ -340,7 +337,7 @@ func TestBalance(t *testing.T) {
 		}
 		b.awaitGrades("after the kill", map[string]string{"a": "refused"})
 		b.delivers(c, "killed")
-		n.none(t, "kill")
+		b.none(t, n, "kill")
 		if more := c.dials.Load() - dials; more > 1 {
 			t.Errorf("the client needed %d new connections, want at most 1", more)
 		}
@@ -360,7 +357,7 @@ func TestBalance(t *testing.T) {
 		}
 		b.awaitGrades("after both", map[string]string{"a": "not ready", "b": "frozen", "c": "ready"})
 		b.delivers(c, "halved")
-		n.none(t, "stop and detach")
+		b.none(t, n, "stop and detach")
 		if err := b.apiserver("a").Attach(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -377,7 +374,7 @@ func TestBalance(t *testing.T) {
 		}
 		b.awaitGrades("in the split", map[string]string{"c": "unreachable"})
 		b.delivers(c, "split")
-		n.none(t, "cut")
+		b.none(t, n, "cut")
 		if err := b.lab.Heal(b.within(20 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -400,9 +397,65 @@ func TestBalance(t *testing.T) {
 				t.Errorf("restart of %s: the client needed %d new connections, want at most 1", site, more)
 			}
 		}
-		n.none(t, "rolling restart")
+		b.none(t, n, "rolling restart")
 	})
+	t.Run("discovery", func(t *testing.T) { b.t = t; b.discovery() })
+	t.Run("all down, one back", func(t *testing.T) { b.t = t; b.allDown(t) })
 	t.Run("reload and upgrade", func(t *testing.T) { b.t = t; b.reloadAndUpgrade(t, c) })
+}
+
+// discovery lists one apiserver and lets EndpointSlices name the others: first
+// with the kubelet's identity, which may not list them, then with one that may.
+func (b *balanced) discovery() {
+	pki := b.apiserver("a").PKI()
+	settings := func(kubeconfig string) string {
+		return fmt.Sprintf("control: %s\nlog: {format: json, level: debug}\nfrontends:\n- check: {ca: %s, cert: %s, key: %s}\n  backends:\n    state: none\n    static: [{address: %q}]\n    endpointSlices: {kubeconfig: %s}\n",
+			b.control(), pki.CA, pki.KubeletCert, pki.KubeletKey, b.apiserver("a").Address(), kubeconfig)
+	}
+	b.rewrite(settings(pki.KubeletConf))
+	b.until("status says that the kubelet may not list", 20*time.Second, func() error {
+		s, err := b.status()
+		if err != nil {
+			return err
+		}
+		for _, src := range s.Frontends[0].Sources {
+			if strings.Contains(src.Error, "may not list endpointslices") {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", s.Frontends[0].Sources)
+	})
+	b.awaitGrades("of the static list alone", map[string]string{"a": "ready", "b": "not listed"})
+	b.rewrite(settings(pki.AdminConf))
+	b.awaitGrades("with discovery", map[string]string{"a": "ready", "b": "ready", "c": "ready"})
+	b.write(sites...)
+	b.awaitGrades("with the old settings", map[string]string{"a": "ready", "b": "ready", "c": "ready"})
+}
+
+// allDown kills all apiservers: clients are refused and do not hang; the first
+// that is back serves.
+func (b *balanced) allDown(t *testing.T) {
+	for _, site := range sites {
+		if err := b.apiserver(site).Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.awaitGrades("after the last kill", map[string]string{"a": "refused", "b": "refused", "c": "refused"})
+	conn, err := b.member("a").Node().DialContext(t.Context(), "tcp", "127.0.0.1:7445")
+	if err == nil {
+		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		_, err = conn.Read(make([]byte, 1))
+		_ = conn.Close()
+	}
+	if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("with all down a client gets %v, want a reset", err)
+	}
+	for _, site := range sites {
+		if err := b.apiserver(site).Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.awaitGrades("after its return", map[string]string{site: "ready"})
+	}
 }
 
 // reloadAndUpgrade changes settings and process under load.
@@ -439,7 +492,7 @@ func (b *balanced) reloadAndUpgrade(t *testing.T, c *client) {
 	if more := c.dials.Load() - dials; more > 0 {
 		t.Errorf("the client needed %d new connections for a reload and an upgrade, want none", more)
 	}
-	n.none(t, "reload and upgrade")
+	b.none(t, n, "reload and upgrade")
 	if err := before.child.Err(); err != nil {
 		t.Errorf("the older process: %v", err)
 	}

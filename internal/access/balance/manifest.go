@@ -98,14 +98,15 @@ func (m manifest) write(w io.Writer, kind string) error {
 	return nil
 }
 
-var manifestKinds = []string{"static-pod", "daemonset", "systemd", "haproxy-import"}
+var manifestKinds = []string{"static-pod", "daemonset", "systemd", "settings", "haproxy-import"}
 
 func manifestCommand() *cobra.Command {
 	m := manifest{Image: "holdfast:latest", Binary: "/usr/bin/holdfast", Config: "/etc/holdfast/balance.yaml", Distribution: "kubeadm"}
 	cmd := &cobra.Command{
-		Use:   "manifest static-pod|daemonset|systemd|haproxy-import [FILE]",
+		Use:   "manifest static-pod|daemonset|systemd|settings|haproxy-import [FILE]",
 		Short: "Print what to install, or haproxy.cfg as settings",
-		Long: "Print what to install, and how the kubelet is pointed at it. haproxy-import reads a simple\n" +
+		Long: "Print what to install, and how the kubelet is pointed at it. settings is a settings file\n" +
+			"with every key and a comment on each. haproxy-import reads a simple\n" +
 			"haproxy.cfg (a file, or - for stdin) and prints the equivalent settings; what cannot be\n" +
 			"carried over is named on stderr.",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -114,7 +115,7 @@ func manifestCommand() *cobra.Command {
 				most = 2
 			}
 			if len(args) != most || !strings.Contains(" "+strings.Join(manifestKinds, " ")+" ", " "+args[0]+" ") {
-				return fmt.Errorf("manifest: %q; write one of static-pod, daemonset, systemd, or haproxy-import FILE", args)
+				return fmt.Errorf("manifest: %q; write one of static-pod, daemonset, systemd, settings, or haproxy-import FILE", args)
 			}
 			return nil
 		},
@@ -122,6 +123,10 @@ func manifestCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "haproxy-import" {
 				return importHAProxy(cmd, args[1])
+			}
+			if args[0] == "settings" {
+				_, err := io.WriteString(cmd.OutOrStdout(), Sample)
+				return err
 			}
 			return m.write(cmd.OutOrStdout(), args[0])
 		},
