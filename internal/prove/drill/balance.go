@@ -1,7 +1,13 @@
 package drill
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
@@ -104,4 +110,46 @@ func balanceMessage(msg string, keys map[string]string) string {
 		return fmt.Sprintf("%s connections to %s reset: %s", keys["count"], keys["backend"], keys["cause"])
 	}
 	return fmt.Sprintf("%s is %s, was %s: %s", keys["backend"], keys["to"], keys["from"], keys["reason"])
+}
+
+// keepStatus leaves what each balancer says of itself at the end of the fault
+// beside its log, for people.
+func (e *engine) keepStatus(ctx context.Context) {
+	for _, p := range e.agentProcesses() {
+		if !p.IsBalancer() {
+			continue
+		}
+		text, err := e.askStatus(ctx, p.Site)
+		if err != nil {
+			e.log.Warn("balancer does not say its status", "site", p.Site, "error", err)
+			continue
+		}
+		path := strings.TrimSuffix(e.w.LogPath(agentName(p)), ".log") + "-status.json"
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			e.log.Warn("status of balancer not kept", "error", err)
+		}
+	}
+}
+
+// statusPatience keeps a balancer that hangs from delaying the heal.
+const statusPatience = time.Second
+
+func (e *engine) askStatus(ctx context.Context, site string) ([]byte, error) {
+	node, err := e.nodeOf(site)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusPatience)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DialContext: node.DialContext, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+balanceTelemetry+"/status", nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask balancer of %s: %w", site, err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask balancer of %s: %w", site, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 }

@@ -39,20 +39,17 @@ func (j *run) first(kind string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// disturbed counts the requests that failed after the injection, and the gaps
-// that they form.
+// disturbed counts the requests that failed while the faults were in force, and
+// the gaps that they form. What comes after is the heal's: three apiservers that
+// start at once take all that a small machine has.
 func (j *run) disturbed(samples []probe.Sample) (failed, gaps int) {
-	for _, s := range samples {
-		if !s.OK && !s.Sent.Before(j.origin()) {
+	inForce := during(samples, j.origin(), j.healed())
+	for _, s := range inForce {
+		if !s.OK {
 			failed++
 		}
 	}
-	for _, g := range probe.Gaps(samples) {
-		if !g.LastBad.Before(j.origin()) {
-			gaps++
-		}
-	}
-	return failed, gaps
+	return failed, len(probe.Gaps(inForce))
 }
 
 // judgePromptness wants what fails to fail soon, while the first fault is in
@@ -97,7 +94,8 @@ func (j *run) balancersOutOfBounds() []string {
 	return out
 }
 
-// graded counts changes of grade from the injection on, and tells the first.
+// graded counts changes of grade while the faults were in force, and tells the
+// first.
 func (j *run) graded() (n int, first string) {
 	for _, e := range j.balancerEvents(record.KindGraded) {
 		if n++; n == 1 {
@@ -107,7 +105,7 @@ func (j *run) graded() (n int, first string) {
 	return n, first
 }
 
-// resets counts the connections that were reset from the injection on.
+// resets counts the connections that were reset meanwhile, and tells the first.
 func (j *run) resets() (n int, first string) {
 	for _, e := range j.balancerEvents(record.KindReset) {
 		if n == 0 {
@@ -125,7 +123,7 @@ func (j *run) resets() (n int, first string) {
 func (j *run) balancerEvents(kind string) []record.Event {
 	var out []record.Event
 	for _, e := range j.rec.Events {
-		if e.Kind == kind && !e.At.Before(j.origin()) {
+		if e.Kind == kind && !e.At.Before(j.origin()) && e.At.Before(j.healed()) {
 			out = append(out, e)
 		}
 	}

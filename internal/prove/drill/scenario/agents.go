@@ -60,8 +60,8 @@ type Balance struct {
 	// or seed (/readyz every 5 s with 3 s).
 	Without string `yaml:"without,omitempty"`
 	// Transitions bounds how often balancers change their grade of a backend,
-	// Resets how many connections they reset: all of them together, from the
-	// injection to the end of the run with the agents. nil allows any number.
+	// Resets how many connections they reset: all of them together, while the
+	// faults of the run with the agents are in force. nil allows any number.
 	Transitions *Bounds `yaml:"transitions,omitempty"`
 	Resets      *Bounds `yaml:"resets,omitempty"`
 }

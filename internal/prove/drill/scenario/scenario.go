@@ -164,8 +164,8 @@ type Expectation struct {
 	// Gap is the longest allowed gap of a clean path (default 1 s).
 	Gap time.Duration `yaml:"gap,omitempty"`
 	// Failed and Gaps are how many requests of a clean path may fail, and how
-	// often it may be interrupted, from the injection to the end; nil allows
-	// any number that Gap does.
+	// often it may be interrupted, while the faults are in force; nil allows any
+	// number that Gap does.
 	Failed *int `yaml:"failed,omitempty"`
 	Gaps   *int `yaml:"gaps,omitempty"`
 	// FailWithin is how soon a request that fails must have failed, while the
