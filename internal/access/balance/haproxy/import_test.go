@@ -60,6 +60,7 @@ func TestImportRefuses(t *testing.T) {
 		{"something else", "apiVersion: v1\n", `x.cfg:1: "apiVersion:" stands before any section; is this a haproxy.cfg?`},
 		{"open quote", "global\n log \"x\n", `x.cfg:2: a quote " is not closed; close it on the same line`},
 		{"open escape", "global\n log x\\", `x.cfg:2: \ at the end of the line; remove it`},
+		{"binary", "listen x\n\x80\n", `x.cfg:2: not text in UTF-8; is this a haproxy.cfg?`},
 		{"too large", "#" + strings.Repeat(" ", maxSize), "x.cfg: larger than 1048576 bytes; is this the right file?"},
 		{"many lines", strings.Repeat("\n", maxSize+1), "x.cfg: larger than 1048576 bytes; is this the right file?"},
 	} {

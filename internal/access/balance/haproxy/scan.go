@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxSize bounds the file, as for the balancer's own settings.
@@ -72,6 +73,9 @@ func (s *splitter) end() {
 // split reads one line: words between blanks; \ takes a character as it is;
 // '…' takes all as it is; "…" all but \ and $; # begins a comment.
 func split(text string) (line, error) {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return line{}, fmt.Errorf("not text in UTF-8; is this a haproxy.cfg?")
+	}
 	var s splitter
 	quote := byte(0)
 	for i := 0; i < len(text); i++ {

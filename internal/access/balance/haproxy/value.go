@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // maxConns is the largest limit that the balancer's settings take.
@@ -23,10 +24,16 @@ type note struct {
 	text   string
 }
 
-// add notes of line number that what has no equal.
+// add notes of line number that what has no equal. Whatever the file's words
+// contain, a note is one line that a terminal only prints.
 func (n *notes) add(number int, what, format string, args ...any) {
-	text := strings.Join(strings.Fields(what), " ") + ": " + fmt.Sprintf(format, args...)
-	n.list = append(n.list, note{number, text})
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.TrimSpace(what)+": "+fmt.Sprintf(format, args...))
+	n.list = append(n.list, note{number, strings.Join(strings.Fields(text), " ")})
 }
 
 // sorted returns "file:line: what: why", each once, in order of the lines.
