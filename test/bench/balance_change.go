@@ -77,8 +77,7 @@ func (g *ground) changed(ctx context.Context, b balancer, turns int, do change, 
 			return nil, ctx.Err()
 		}
 	}
-	attempts := s.flow.finish()
-	s.flow = nil
+	attempts, _ := s.finish()
 	_, *lost, _ = s.kept.toll(0)
 	return attempts, nil
 }

@@ -28,7 +28,7 @@ func (g *ground) frozen(ctx context.Context) ([]Row, error) {
 		if err != nil {
 			return rows, err
 		}
-		note := "one run"
+		note := "one run, our data path with their timers"
 		if o.moved == nil {
 			note += fmt.Sprintf("; the peer had not moved after %s", watch)
 		}
@@ -151,8 +151,7 @@ func (g *ground) deaths(ctx context.Context, b balancer, n int, hang time.Durati
 			return tollOfDeaths{}, ctx.Err()
 		}
 	}
-	attempts := s.flow.finish()
-	s.flow = nil
+	attempts, _ := s.finish()
 	return count(attempts, died), nil
 }
 
@@ -225,12 +224,12 @@ func (g *ground) stress(ctx context.Context, b balancer, changes, resets *float6
 	if err != nil {
 		return err
 	}
-	for _, a := range s.flow.finish() {
+	attempts, _ := s.finish()
+	for _, a := range attempts {
 		if a.err != nil {
 			*failed++
 		}
 	}
-	s.flow = nil
 	_, lost, _ := s.kept.toll(0)
 	*changes, *resets = float64(after-before), float64(lost)
 	return nil

@@ -77,11 +77,12 @@ func TestJudge(t *testing.T) {
 		{"nothing happens", []attempt{try(10, 20, 2, nil)}, 0, 0, 0},
 		{"before the fault", []attempt{try(-10, 20, 1, broken)}, 0, 0, 0},
 		{"the victim answers", []attempt{try(10, 20, 1, nil), try(700, 710, 1, nil), try(800, 810, 2, nil)}, 700, 0, 0},
-		{"one is slow", []attempt{try(300, 1400, 2, nil), try(310, 1300, 2, nil)}, 300, 0, 0},
+		{"one is slow", []attempt{try(300, 800, 2, nil), try(310, 700, 2, nil)}, 300, 0, 0},
+		{"the machine is slow", []attempt{try(4700, 5300, 2, nil)}, 0, 0, 0},
 		{"some fail", []attempt{try(1400, 1500, 0, broken), try(1600, 1700, 0, broken)}, 1600, 1, 1},
 		{"trouble to the end", []attempt{try(9000, 9100, 0, broken)}, -1, 1, 0},
 	} {
-		o := judge(c.attempts, 1, at, ms(10000))
+		o := judge(c.attempts, []moment{{ms(5000), ms(5200)}}, 1, at, ms(10000))
 		moved := -1.0
 		if o.moved != nil {
 			moved = *o.moved
