@@ -55,6 +55,7 @@ type Engine struct {
 	ages            ages
 
 	mu        sync.Mutex
+	started   bool
 	listeners []*Listener
 	drained   chan struct{}
 }
@@ -100,6 +101,9 @@ func capacity() int64 {
 // Run carries connections until ctx ends; then every connection is reset and
 // every listener closed. It returns nil.
 func (e *Engine) Run(ctx context.Context) error {
+	e.mu.Lock()
+	e.started = true
+	e.mu.Unlock()
 	var wg sync.WaitGroup
 	for _, l := range e.loops {
 		wg.Go(func() { l.run(&e.stop) })
@@ -114,6 +118,18 @@ func (e *Engine) Run(ctx context.Context) error {
 		ln.Close()
 	}
 	return nil
+}
+
+// readMailAtRest does the loops' work before Run.
+func (e *Engine) readMailAtRest() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.started {
+		return
+	}
+	for _, l := range e.loops {
+		l.readMail()
+	}
 }
 
 // Serve accepts clients from a listening socket, of which it keeps a duplicate

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
@@ -119,7 +118,7 @@ func (l *loop) rebalance(t *Target, left *atomic.Int64) {
 		return
 	}
 	attempts := append([]*attempt(nil), g.attempts...)
-	rand.Shuffle(len(attempts), func(i, j int) { attempts[i], attempts[j] = attempts[j], attempts[i] })
+	l.random.Shuffle(len(attempts), func(i, j int) { attempts[i], attempts[j] = attempts[j], attempts[i] })
 	for _, a := range attempts {
 		s := a.session
 		if s.stage != stageOpen || !s.isQuiet(l.now) {

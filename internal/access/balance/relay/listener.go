@@ -68,12 +68,11 @@ func (ln *Listener) queueOf(name string) *queue {
 func (ln *Listener) Update(f Frontend) {
 	ln.mu.Lock()
 	set := newSettings(f, ln.queueOf)
-	closed := ln.closed
-	ln.mu.Unlock()
-	if !closed && isInet(ln.fd) {
+	if !ln.closed && isInet(ln.fd) {
 		set.tune(ln.fd)
 	}
 	ln.set.Store(set)
+	ln.mu.Unlock()
 	ln.engine.Wake()
 	ln.engine.resume()
 }
@@ -108,24 +107,16 @@ func (ln *Listener) Close() error {
 	ln.closed = true
 	ln.mu.Unlock()
 	for _, l := range ln.engine.loops {
-		l.post(func(l *loop) {
-			if a := l.acceptors[ln]; a != nil {
-				l.disarm(a)
-				l.unpause(a)
-				l.slots.put(a.slot)
-				delete(l.acceptors, ln)
-				ln.attached.Done()
-			}
-		})
+		l.post(func(l *loop) { l.detach(ln) })
 	}
+	ln.engine.readMailAtRest()
 	ln.attached.Wait()
 	ln.engine.forget(ln)
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
 	sysClose(ln.fd)
 	return nil
 }
-
-// detached: the loop has ended.
-func (ln *Listener) detached(*loop) { ln.attached.Done() }
 
 // attach makes the loop accept from the listener.
 func (l *loop) attach(ln *Listener) {
@@ -135,6 +126,19 @@ func (l *loop) attach(ln *Listener) {
 	l.slots.table[a.slot].acceptor = a
 	l.acceptors[ln] = a
 	l.arm(a)
+}
+
+// detach stops accepting from the listener.
+func (l *loop) detach(ln *Listener) {
+	a := l.acceptors[ln]
+	if a == nil {
+		return
+	}
+	l.disarm(a)
+	l.unpause(a)
+	l.slots.put(a.slot)
+	delete(l.acceptors, ln)
+	ln.attached.Done()
 }
 
 func (l *loop) arm(a *acceptor) {

@@ -253,8 +253,8 @@ func (l *loop) shutdown() {
 			c.session.end(true)
 		}
 	}
-	for _, a := range l.acceptors {
-		a.ln.detached(l)
+	for ln := range l.acceptors {
+		l.detach(ln)
 	}
 	l.release()
 }

@@ -353,10 +353,8 @@ func (s *session) commit(a *attempt) {
 	s.backend, s.opening = a, nil
 	s.stage = stageOpen
 	s.unanswered = a.sent > 0 || s.up.rest != nil
-	if age := float64(s.set.MaxAge); age > 0 {
-		s.oldAt = s.began + int64(age*(0.8+0.4*l.random.Float64()))
-	}
-	s.tickOpen(l.now)
+	s.tune(l.now)
+	s.expire(l.now)
 	l.again(s)
 }
 

@@ -62,6 +62,9 @@ func (l *loop) admit(ln *Listener, fd int, peer netip.AddrPort) {
 	s.alarm.session = s
 	s.client = conn{fd: int32(fd), session: s, out: true}
 	s.opening = &opening{route: s.set.fallback, bare: s.set.AcceptProxy}
+	if age := float64(s.set.MaxAge); age > 0 {
+		s.oldAt = s.began + int64(age*(0.8+0.4*l.random.Float64()))
+	}
 	ln.accepted.Add(1)
 	if errno := l.watch(&s.client, readable); errno != 0 {
 		s.event(Event{Kind: LocalFault, Err: errno})
@@ -96,6 +99,10 @@ func (s *session) introduce() {
 // handle acts on an event of one of the session's sockets.
 func (s *session) handle(c *conn, events uint32) {
 	switch {
+	case c.attempt == nil && events&unix.EPOLLERR != 0:
+		// The client has reset: nobody is left to read an answer, and a stalled
+		// direction would not notice.
+		s.clientGone()
 	case s.stage == stageOpen:
 		s.move()
 	case c.attempt != nil:
@@ -128,6 +135,15 @@ func (s *session) move() {
 	default:
 		s.settle(up == unfinished || down == unfinished)
 	}
+}
+
+// clientGone ends a session whose client is no more.
+func (s *session) clientGone() {
+	if s.stage == stageOpen {
+		s.closed(nil)
+		return
+	}
+	s.end(true)
 }
 
 // settle passes on ends, and goes on later with what is left to do.
@@ -242,9 +258,13 @@ func (s *session) tick() {
 	case stageQueued:
 		s.tickQueued(now)
 	case stageOpening:
+		if s.opening.race.connected > 0 && s.expire(now) {
+			return
+		}
 		s.advance()
 	case stageOpen:
-		s.tickOpen(now)
+		s.tune(now)
+		s.expire(now)
 	}
 }
 
@@ -268,31 +288,55 @@ const quiet = int64(100 * time.Millisecond)
 
 func (s *session) isQuiet(now int64) bool { return now-s.lastByte >= quiet }
 
-// tickOpen ends what is idle or old.
-func (s *session) tickOpen(now int64) {
-	next := int64(never)
-	if !s.tuned && now < s.began+lasting {
-		next = s.began + lasting
-	} else if !s.tuned {
+// tune gives the target's socket its keepalive and user timeout once the
+// session has lasted.
+func (s *session) tune(now int64) {
+	switch {
+	case s.tuned:
+	case now < s.began+lasting:
+		s.arm(s.began + lasting)
+	default:
 		s.tuned = true
 		if s.backend.target.Network == "tcp" {
 			s.set.tune(int(s.backend.fd))
 		}
 	}
+}
+
+// expire ends what is idle or old, and says whether it did.
+func (s *session) expire(now int64) bool {
 	if idle := int64(s.set.IdleTimeout); idle > 0 {
-		if next = min(next, s.lastByte+idle); now >= s.lastByte+idle {
-			s.note(Event{Kind: Idle})
-			s.end(true)
-			return
+		if now >= s.lastByte+idle {
+			s.overstayed(Idle)
+			return true
 		}
+		s.arm(s.lastByte + idle)
 	}
-	if s.oldAt > 0 {
-		if now >= s.oldAt && s.isQuiet(now) && s.loop.engine.ages.take(now) {
-			s.note(Event{Kind: Aged})
-			s.end(true)
-			return
-		}
-		next = min(next, max(s.oldAt, now+quiet))
+	return s.oldAt > 0 && s.age(now)
+}
+
+// age ends a session that is old and quiet, within the rate allowed.
+func (s *session) age(now int64) bool {
+	switch {
+	case now < s.oldAt:
+		s.arm(s.oldAt)
+	case !s.isQuiet(now):
+		s.arm(now + quiet)
+	case !s.loop.engine.ages.take(now):
+		// Many are old: they need not all ask ten times a second.
+		s.arm(now + int64(time.Second) + s.loop.random.Int64N(int64(time.Second)))
+	default:
+		s.overstayed(Aged)
+		return true
 	}
-	s.arm(next)
+	return false
+}
+
+func (s *session) overstayed(kind EventKind) {
+	e := Event{Kind: kind}
+	if s.backend != nil {
+		e.Target = s.backend.target
+	}
+	s.event(e)
+	s.end(true)
 }
