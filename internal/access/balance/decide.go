@@ -90,7 +90,11 @@ func (r *roster) list(now time.Duration, backends []source.Backend) []action {
 	for _, e := range r.entries {
 		if !keep[e.id] {
 			delete(r.owed, e.id)
-			out = append(out, action{kind: removed, id: e.id}, action{kind: ended, id: e.id, cause: "left the list", how: r.cfg.OnRemove})
+			how := r.cfg.OnRemove
+			if e.verdict.Grade == health.ShuttingDown {
+				how = r.cfg.OnShutdown // it said so itself, and takes its endpoint away
+			}
+			out = append(out, action{kind: removed, id: e.id}, action{kind: ended, id: e.id, cause: "left the list", how: how})
 		}
 	}
 	r.entries = slices.DeleteFunc(r.entries, func(e entry) bool { return !keep[e.id] })
