@@ -126,7 +126,7 @@ func TestCheckerFollowsItsServer(t *testing.T) {
 			t.Errorf("frozen, first: %+v", v)
 		}
 		begun := time.Now()
-		if v := b.next(700 * ms); v.Suspect || v.Grade != Frozen || !v.At.Equal(time.Now()) || v.At.Before(begun) {
+		if v := b.next(760 * ms); v.Suspect || v.Grade != Frozen || !v.At.Equal(time.Now()) || v.At.Before(begun) {
 			t.Errorf("frozen, then: %+v", v)
 		}
 		b.fake.set(Result{Grade: Ready, RTT: ms}, 2*ms)

@@ -157,7 +157,7 @@ func (ev Answered) apply(j *Judge, now time.Duration) {
 		return
 	}
 	if r.Fresh && r.RTT > 0 {
-		j.connect.add(r.RTT)
+		j.connect.addDelay(r.RTT)
 	}
 	if r.Grade.Usable() && !p.fresh {
 		j.answer.add(now - p.start)
@@ -275,4 +275,14 @@ func (s *smoothed) add(d time.Duration) {
 		return
 	}
 	s.value += (d - s.value) / 8
+}
+
+// addDelay is for what noise can only lengthen, and is measured rarely: a
+// shorter time is believed sooner.
+func (s *smoothed) addDelay(d time.Duration) {
+	if s.value > d {
+		s.value -= (s.value - d) / 2
+		return
+	}
+	s.add(d)
 }

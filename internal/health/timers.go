@@ -37,12 +37,13 @@ type Timers struct {
 }
 
 // Default is for apiservers and etcd on a LAN or a good WAN. A stopped server
-// must have fallen after 2.1 s: 1 s until the next check, 0.9 s of silence, of
-// which the fresh probe begun after 0.25 to 0.4 s must share 0.6 s, so 2.0 s at
-// worst. And 0.9 s of silence is 0.1 s more than a calm server may take.
+// must have fallen after 2.1 s: 1 s until the next check and 1 s of silence, of
+// which the fresh probe begun after 0.25 s shares 0.75 s. Where a server is slow
+// the fresh probe begins after up to 0.4 s and shares 0.67 s, so 2.07 s at worst.
+// And 1 s of silence is 0.2 s more than a calm server may take.
 func Default() Timers {
 	return Timers{
-		Period: time.Second, Timeout: 900 * time.Millisecond, Suspect: 250 * time.Millisecond,
+		Period: time.Second, Timeout: time.Second, Suspect: 250 * time.Millisecond,
 		DownPeriod: 500 * time.Millisecond, Recheck: 200 * time.Millisecond,
 		Rise: 2, Fall: 2, FreshEvery: 10,
 	}
