@@ -238,8 +238,11 @@ func (j *Judge) weigh(now time.Duration, p probe, r Result, silent bool) {
 // settle makes g the grade after the result r.
 func (j *Judge) settle(now time.Duration, g Grade, r Result) {
 	was := j.v.Grade
-	if g == r.Grade {
+	switch {
+	case g == r.Grade:
 		j.v.Reason = r.Reason
+	case g == ShuttingDown:
+		j.v.Reason = "shuts down, and lets nobody in any more"
 	}
 	if g == was {
 		return

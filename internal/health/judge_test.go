@@ -1,15 +1,19 @@
 package health
 
 import (
+	"flag"
 	"math/rand/v2"
 	"testing"
 	"time"
 )
 
+var times = flag.Int("schedules", 1, "run so many times as many random schedules")
+
 // schedules runs f with many random sources; a failure names its seed. The
 // Judge has no goroutine for the race detector to watch.
 func schedules(t *testing.T, n int, f func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
+	n *= *times
 	if raceEnabled {
 		n /= 20
 	}
@@ -226,10 +230,10 @@ func TestAnyWeather(t *testing.T) {
 // waited to be read still counts, and the pause is reported.
 func TestOwnLatenessIsNobodysSilence(t *testing.T) {
 	j, now := NewJudge(Default(), 0.5), time.Duration(0)
-	actions, wake := j.Next(now)
+	actions, _ := j.Next(now)
 	j.Step(now, Answered{actions[0].Probe, Result{Grade: Ready}})
 	_, now = j.Next(now)
-	actions, wake = j.Next(now) // a probe begins, and the checker is stopped
+	actions, wake := j.Next(now) // a probe begins, and the checker is stopped
 	if len(actions) != 1 {
 		t.Fatalf("at %s: %v", now, actions)
 	}
