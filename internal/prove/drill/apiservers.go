@@ -114,10 +114,17 @@ const observePatience = time.Second
 // followAPIServer records when an apiserver becomes ready and ceases to be: the
 // ground truth beside what balancers make of it.
 func (e *engine) followAPIServer(ctx context.Context, a *lab.APIServer) {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	ready := true // StartAPIServers waited for it
 	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		// A loss is dated by its question, a return must be seen soon.
+		timer.Reset(map[bool]time.Duration{true: 3 * pollEvery, false: pollEvery}[ready])
 		began := e.clock.now()
 		askCtx, cancel := context.WithTimeout(ctx, observePatience)
 		err := a.Ready(askCtx)
@@ -128,11 +135,6 @@ func (e *engine) followAPIServer(ctx context.Context, a *lab.APIServer) {
 		if is := err == nil; is != ready {
 			ready = is
 			e.w.Event(readiness(a, err, began, e.clock.now()))
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
 		}
 	}
 }

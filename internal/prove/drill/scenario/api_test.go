@@ -58,7 +58,7 @@ func TestAPIPathsAreNamed(t *testing.T) {
 	if p.Target != TargetBalance || p.Cluster != "main" || p.Shown() != "balance" || !p.Balanced() || !p.Kept() {
 		t.Errorf("path %+v", p)
 	}
-	if p := pathNamed(t, c, "a/balance/api-watch/stream"); !p.Kept() {
+	if p := pathNamed(t, c, "b/balance/api-watch/stream"); !p.Kept() {
 		t.Errorf("path %+v", p)
 	}
 	own := newPath(Paths{}, "a", "main", "own", "api-get", "new")
@@ -73,8 +73,8 @@ func TestAPIPathsAreNamed(t *testing.T) {
 
 func TestBalanceWindows(t *testing.T) {
 	c := mustCase(t, "balance-all-down", "main")
-	fresh := pathNamed(t, c, "a/balance/api-get/new")
-	kept := pathNamed(t, c, "a/balance/api-get/reused")
+	fresh := pathNamed(t, c, "a/balance/api-put/new")
+	kept := pathNamed(t, c, "a/balance/api-put/reused")
 	for _, tc := range []struct {
 		name        string
 		path        Path
