@@ -39,9 +39,10 @@
 //
 // # Rooms
 //
-// judge.go, launch.go, tally.go, score.go, suspicion.go and flight.go decide
-// (pure: no clock, socket, goroutine or random source); checker.go runs the
-// decision; check.go makes a Prober from settings: web.go (HTTP/1.1 on
-// connections of wire.go) with readyz.go and etcd.go, tcp.go, command.go;
+// judge.go, launch.go, tally.go, score.go, suspicion.go and flight.go decide on
+// what event.go and timers.go describe (pure: no clock, socket, goroutine or
+// random source; testdata shows it as transcripts); checker.go runs the
+// decision. check.go makes a Prober (prober.go) from settings: web.go (HTTP/1.1
+// on connections of wire.go) with readyz.go and etcd.go, tcp.go, command.go;
 // fault.go grades errors; token.go and kubelet.go find credentials.
 package health
