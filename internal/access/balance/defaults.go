@@ -107,7 +107,7 @@ func (p *Pool) fill(s *Settings) {
 	timers, _ := profileTimers(s.Profile)
 	orElse(&p.Check.Period, timers.Period)
 	// A person who asks for a shorter period means the rest, too.
-	orElse(&p.Check.Timeout, min(timers.Timeout, p.Check.Period*9/10))
+	orElse(&p.Check.Timeout, min(timers.Timeout, p.Check.Period))
 	orElse(&p.Check.Suspect, min(timers.Suspect, p.Check.Timeout/4))
 	orElse(&p.Check.Rise, timers.Rise)
 	orElse(&p.Check.Fall, timers.Fall)

@@ -48,10 +48,20 @@ func newGate(inner int) (*gate, error) {
 	return g, nil
 }
 
-// open makes the next event on the loop, or one that is there, wake it.
-func (g *gate) open() {
-	_ = sysEpollCtl(g.epfd, unix.EPOLL_CTL_MOD, g.inner, unix.EPOLLIN|unix.EPOLLONESHOT, 0, 0)
+// park returns when there is an event on the loop, at once if there is one
+// already, or when the deadline of file has passed.
+func (g *gate) park() {
+	opened := false
+	// Opened inside: Read forgets events that came before it.
+	_ = g.raw.Read(func(uintptr) bool {
+		if opened {
+			return true
+		}
+		opened = true
+		_ = sysEpollCtl(g.epfd, unix.EPOLL_CTL_MOD, g.inner, unix.EPOLLIN|unix.EPOLLONESHOT, 0, 0)
+		return false
+	})
+	// Take the event, even one that came with the deadline: the next opening
+	// would find it there and say nothing.
+	_, _ = sysEpollPoll(g.epfd, g.event[:])
 }
-
-// shut takes that event, so that no other follows.
-func (g *gate) shut() { _, _ = sysEpollPoll(g.epfd, g.event[:]) }

@@ -165,19 +165,8 @@ func (l *loop) wait() int {
 	if l.pending.Load() {
 		return 0
 	}
-	l.gate.open()
-	n = 0
-	parked := false
-	// The error is that the deadline has passed: an alarm is due.
-	_ = l.gate.raw.Read(func(uintptr) bool {
-		if !parked {
-			parked = true
-			return false
-		}
-		l.gate.shut()
-		n, _ = sysEpollPoll(l.epfd, l.events[:])
-		return true
-	})
+	l.gate.park()
+	n, _ = sysEpollPoll(l.epfd, l.events[:])
 	return max(n, 0)
 }
 
