@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// frozen stops backend 1 for good. The timers of the seed and of the anchors
+// frozen stops a backend for good. The timers of the seed and of the anchors
 // are measured beside ours.
 func (g *ground) frozen(ctx context.Context) ([]Row, error) {
 	rows, err := g.faultRows(ctx, "frozen", freeze)

@@ -28,7 +28,7 @@ type stage struct {
 	client   *client
 	kept     *keeper
 	flow     *stream
-	control  *stream // goes to backend 2, past the balancer
+	control  *stream // goes past the balancer; nil where nobody asks
 }
 
 // setStage starts everything and waits until all backends are in use. known
@@ -65,7 +65,6 @@ func (s *stage) set(ctx context.Context, known, rate int, tls bool) error {
 		return err
 	}
 	s.flow = s.client.flow(rate)
-	s.control = (&client{address: s.backends[1].address, tls: s.client.tls}).flow(controlRate)
 	if !pause(ctx, time.Second) {
 		return ctx.Err()
 	}
@@ -87,20 +86,39 @@ func (s *stage) strike() {
 	}
 }
 
+// busiest is the backend that has answered most of the latest connections: a
+// fault of another would be easier to survive. The control is sent to the next.
+func (s *stage) busiest() *backend {
+	attempts := s.flow.sofar()
+	attempts = attempts[max(0, len(attempts)-100):]
+	answers := make([]int, backendCount)
+	for _, a := range attempts {
+		if a.err == nil {
+			answers[a.from-1]++
+		}
+	}
+	most := slices.Index(answers, slices.Max(answers))
+	control := s.backends[(most+1)%backendCount].address
+	s.control = (&client{address: control, tls: s.client.tls}).flow(controlRate)
+	return s.backends[most]
+}
+
 // finish stops the streams. hiccups are the times when even connections past
 // the balancer were slow: the machine is shared.
 func (s *stage) finish() (attempts []attempt, hiccups []moment) {
 	attempts = s.flow.finish()
-	for _, a := range s.control.finish() {
-		if a.took() > hiccup {
-			hiccups = append(hiccups, moment{a.start, a.end})
+	if s.control != nil {
+		for _, a := range s.control.finish() {
+			if a.took() > hiccup {
+				hiccups = append(hiccups, moment{a.start, a.end})
+			}
 		}
 	}
 	s.flow, s.control = nil, nil
 	return attempts, hiccups
 }
 
-// fault does something to backend 1 and undoes nothing: the stage is struck.
+// fault does something to one backend and undoes nothing: the stage is struck.
 type fault func(ctx context.Context, victim *backend) error
 
 func freeze(_ context.Context, victim *backend) error { return victim.signal(syscall.SIGSTOP) }
@@ -169,11 +187,11 @@ func (g *ground) suffer(ctx context.Context, b balancer, f fault, calm, watch ti
 	if !pause(ctx, calm) {
 		return outcome{}, ctx.Err()
 	}
-	victim := s.backends[0]
-	at := time.Now()
+	victim := s.busiest()
 	if err := f(ctx, victim); err != nil {
 		return outcome{}, err
 	}
+	at := time.Now() // in force: what began before may have been cut in mid-answer
 	if !pause(ctx, watch) {
 		return outcome{}, ctx.Err()
 	}
@@ -211,7 +229,7 @@ func share(attempts []attempt, victim int, at time.Time) float64 {
 }
 
 // judge says what new connections suffered between the fault and the end of
-// the watch.
+// the watch. Those begun before the fault move nothing, but they may fail.
 func judge(attempts []attempt, hiccups []moment, victim int, at, end time.Time) outcome {
 	var o outcome
 	last := at
@@ -219,7 +237,9 @@ func judge(attempts []attempt, hiccups []moment, victim int, at, end time.Time) 
 		return a.took() > slow && !slices.ContainsFunc(hiccups, func(m moment) bool { return a.start.Before(m.to) && a.end.After(m.from) })
 	}
 	for _, a := range attempts {
-		if a.start.Before(at) {
+		// What began before and had heard nothing yet counts, too.
+		spoken := !a.first.IsZero() && a.first.Before(at.Add(relaying))
+		if a.end.Before(at) || a.start.Before(at) && spoken {
 			continue
 		}
 		o.slowest = max(o.slowest, ms(a.took()))

@@ -75,7 +75,9 @@ func TestJudge(t *testing.T) {
 		early    int
 	}{
 		{"nothing happens", []attempt{try(10, 20, 2, nil)}, 0, 0, 0},
-		{"before the fault", []attempt{try(-10, 20, 1, broken)}, 0, 0, 0},
+		{"over before the fault", []attempt{try(-20, -10, 1, broken)}, 0, 0, 0},
+		{"under way at the fault, not a word heard", []attempt{try(-10, 20, 0, broken)}, 0, 0, 1},
+		{"under way at the fault, and answering", []attempt{{start: ms(-10), first: ms(-5), end: ms(20), err: broken}}, 0, 0, 0},
 		{"the victim answers", []attempt{try(10, 20, 1, nil), try(700, 710, 1, nil), try(800, 810, 2, nil)}, 700, 0, 0},
 		{"one is slow", []attempt{try(300, 800, 2, nil), try(310, 700, 2, nil)}, 300, 0, 0},
 		{"the machine is slow", []attempt{try(4700, 5300, 2, nil)}, 0, 0, 0},

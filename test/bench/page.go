@@ -54,8 +54,8 @@ ratios say something about other machines.
   backend accepts for 100 ms without a word before it is killed.
 - *calm*: verdicts about backends that are well, and kept connections lost.
 - *frozen* (SIGSTOP), *blackholed* (packets dropped), *unready* (` + "`/readyz`" + ` 500 with
-  the listener up): *moved* is when the last new connection began that failed,
-  reached the victim, or took longer than 400 ms while connections past the
+  the listener up), each of the backend that was busiest: *moved* is when the last
+  new connection began that failed, reached the victim, or took longer than 400 ms while connections past the
   balancer took less than 100 ms; *reset* is when the last idle connection to the
   victim ended; *failed* are new connections begun later than 1.5 s after the
   fault. A dash: not while anybody watched. The timers of the seed and of the
