@@ -80,7 +80,8 @@ func (p *pool) check(ctx context.Context, m *member) {
 	checker := m.checker
 	p.checkers.Store(m.target, checker)
 	p.wg.Go(func() {
-		defer prober.Close()
+		// Where a judge begins with an opinion (a score), nothing would tell it.
+		p.judged(ctx, id, checker.Verdict())
 		checker.Run(ctx)
 	})
 }

@@ -497,3 +497,19 @@ func TestMetricsAndPages(t *testing.T) {
 		}
 	}
 }
+
+// The timers of others begin with an opinion instead of a check.
+func TestProfileAnchorsServesAtOnce(t *testing.T) {
+	one, two := newAPIServer(t, "one"), newAPIServer(t, "two")
+	dir := home(t, one)
+	write(t, dir, "profile: anchors\n"+strings.Replace(settings(dir, one.address(), two.address()), "  check: {ca: "+dir+"/ca.crt}\n", "", 1))
+	b := start(t, dir, false)
+	b.await(map[string]string{one.address(): "ready", two.address(): "ready"})
+	until(t, "both serve", func() error {
+		got := map[string]bool{b.who(): true, b.who(): true}
+		if len(got) < 2 {
+			return fmt.Errorf("%v", got)
+		}
+		return nil
+	})
+}

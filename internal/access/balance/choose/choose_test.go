@@ -111,6 +111,19 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+func TestTheUnknownShareClients(t *testing.T) {
+	unknown := with(ready("x"), func(b *Backend) { b.Grade = health.Unknown })
+	table, r := New(Config{}, []Backend{unknown, unknown, unknown}), rand.New(rand.NewPCG(1, 2))
+	got := make([]int, 3)
+	for range 300 {
+		i, _ := table.Pick(query(r, make([]int, 3)))
+		got[i]++
+	}
+	if slices.Min(got) < 70 {
+		t.Errorf("spread %v, want about 100 each", got)
+	}
+}
+
 func TestLeastConnectionsSpreads(t *testing.T) {
 	near := func(rtt time.Duration) Backend { return with(ready(rtt.String()), func(b *Backend) { b.RTT = rtt }) }
 	t.Run("evenly among near ones", func(t *testing.T) {

@@ -52,12 +52,27 @@ func (t *Table) Pick(q Query) (int, Answer) {
 	}
 	// Nobody usable, or all of them tried: then their grades have just been
 	// proved wrong for this connection, and the rest is worth a try.
-	for _, i := range t.panics {
-		if !slices.Contains(q.Tried, i) {
+	for _, equals := range t.panics {
+		if i, ok := anyOf(equals, q); ok {
 			return i, Use
 		}
 	}
 	return 0, None
+}
+
+// anyOf picks by chance: at the start nothing is known of anybody, and the
+// first of the list must not get all clients.
+func anyOf(equals []int, q Query) (int, bool) {
+	untried := make([]int, 0, 8)
+	for _, i := range equals {
+		if !slices.Contains(q.Tried, i) {
+			untried = append(untried, i)
+		}
+	}
+	if len(untried) == 0 {
+		return 0, false
+	}
+	return untried[int(q.Random()*float64(len(untried)))], true
 }
 
 // within picks from one tier.

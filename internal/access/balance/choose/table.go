@@ -64,9 +64,9 @@ type Table struct {
 	backends []Backend
 	// tiers holds indices, best tier first; the members of a tier are equals.
 	tiers []tier
-	// panics holds indices in the order in which they are tried when no tier
-	// has anybody.
-	panics []int
+	// panics are tried in this order when no tier has anybody; the members of
+	// one are equals.
+	panics [][]int
 }
 
 type tier struct {
@@ -149,7 +149,7 @@ var panicRank = map[health.Grade]int{
 // the node doubts itself its verdicts count for nothing, and the fastest comes
 // first. Else a backend that gave no answer at all is left out: trying it only
 // keeps the client from being refused at once.
-func (t *Table) panicOrder() []int {
+func (t *Table) panicOrder() [][]int {
 	var all []int
 	for i, b := range t.backends {
 		if _, usable := t.rank(b); usable || b.Held || (b.Grade == health.Unreachable && !t.cfg.Panic) {
@@ -157,16 +157,26 @@ func (t *Table) panicOrder() []int {
 		}
 		all = append(all, i)
 	}
-	slices.SortStableFunc(all, func(i, j int) int {
-		a, b := t.backends[i], t.backends[j]
-		if !t.cfg.Panic {
-			if c := cmp.Compare(panicRank[a.Grade], panicRank[b.Grade]); c != 0 {
-				return c
-			}
+	slices.SortStableFunc(all, t.panicCompare)
+	var groups [][]int
+	for _, i := range all {
+		if n := len(groups); n > 0 && t.panicCompare(groups[n-1][0], i) == 0 {
+			groups[n-1] = append(groups[n-1], i)
+			continue
 		}
-		return cmp.Compare(a.RTT, b.RTT)
-	})
-	return all
+		groups = append(groups, []int{i})
+	}
+	return groups
+}
+
+func (t *Table) panicCompare(i, j int) int {
+	a, b := t.backends[i], t.backends[j]
+	if !t.cfg.Panic {
+		if c := cmp.Compare(panicRank[a.Grade], panicRank[b.Grade]); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(a.RTT, b.RTT)
 }
 
 // most turns of one cycle; weights beyond it lose precision, not their order.
