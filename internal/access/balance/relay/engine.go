@@ -47,7 +47,7 @@ type Engine struct {
 	loops   []*loop
 	stop    atomic.Bool
 	// capacity is the number of sessions that the descriptors suffice for.
-	capacity int64
+	capacity atomic.Int64
 	sessions atomic.Int64
 	// waiting is the number of clients in queues, paused that of acceptors
 	// that have stopped at a limit.
@@ -66,7 +66,8 @@ func New(o Options) (*Engine, error) {
 	if n <= 0 {
 		n = min(runtime.GOMAXPROCS(0), maxLoops)
 	}
-	e := &Engine{log: o.Log, observe: o.Observe, capacity: capacity()}
+	e := &Engine{log: o.Log, observe: o.Observe}
+	e.capacity.Store(capacity())
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -254,7 +255,7 @@ func (e *Engine) reserve(ln *Listener) bool {
 		ln.active.Add(-1)
 		return false
 	}
-	if e.sessions.Add(1) > e.capacity {
+	if e.sessions.Add(1) > e.capacity.Load() {
 		e.unreserve(ln)
 		return false
 	}

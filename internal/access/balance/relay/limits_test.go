@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"crypto/tls"
 	"io"
 	"net"
@@ -136,12 +137,19 @@ func TestProxyHeaderFromStrangers(t *testing.T) {
 }
 
 func TestProxyHeaderOut(t *testing.T) {
-	for version, length := range map[int]int{1: 0, 2: v2Fixed + v2Inet} {
+	for _, version := range []int{1, 2} {
 		got := make(chan string, 1)
 		plain := backend(t, func(c *net.TCPConn) {
-			b := make([]byte, proxyV1Max+100)
-			n, _ := io.ReadAtLeast(c, b, max(length, 20)+len("hello"))
-			got <- string(b[:n])
+			var b []byte
+			for !bytes.HasSuffix(b, []byte("hello")) {
+				piece := make([]byte, 100)
+				n, err := c.Read(piece)
+				if err != nil {
+					break
+				}
+				b = append(b, piece[:n]...)
+			}
+			got <- string(b)
 		})
 		up, err := NewTarget("up", "tcp", plain.Address, version)
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestTimersAgainstSorting compares the heap with a sorted list.
@@ -221,4 +223,22 @@ func TestRaceAfterSilence(t *testing.T) {
 	r.asked(5900)
 	want(6099, wait)
 	want(6900, giveUp) // a budget after the loss
+}
+
+func TestUnacknowledged(t *testing.T) {
+	for _, c := range []struct {
+		info unix.TCPInfo
+		want bool
+	}{
+		{unix.TCPInfo{}, false},
+		{unix.TCPInfo{Unacked: 5}, false},
+		{unix.TCPInfo{Unacked: 5, Retransmits: 1, Backoff: 1}, false},
+		{unix.TCPInfo{Unacked: 1, Retransmits: 2}, true},
+		{unix.TCPInfo{Unacked: 1, Backoff: 2}, true},
+		{unix.TCPInfo{Backoff: 3}, false}, // probing a closed window
+	} {
+		if got := unacknowledged(&c.info); got != c.want {
+			t.Errorf("%+v: %v", c.info, got)
+		}
+	}
 }

@@ -138,7 +138,7 @@ func awaitZero(t *testing.T, x *Target) {
 }
 
 // await polls a condition that nothing announces.
-func await(t *testing.T, what string, done func() bool) {
+func await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

@@ -51,7 +51,7 @@ func (l *loop) sample(target *Target, g *group) {
 			continue
 		}
 		var info unix.TCPInfo
-		if sysTCPInfo(int(a.fd), &info) == 0 && info.Unacked > 0 && (info.Retransmits >= lostTwice || info.Backoff >= lostTwice) {
+		if sysTCPInfo(int(a.fd), &info) == 0 && unacknowledged(&info) {
 			found++
 			one = s
 		}
@@ -62,4 +62,10 @@ func (l *loop) sample(target *Target, g *group) {
 	if found > 0 {
 		one.event(Event{Kind: Unacked, Target: target, Count: found})
 	}
+}
+
+// unacknowledged says whether data was sent again and again without an
+// acknowledgement (tcp_info of linux/tcp.h).
+func unacknowledged(info *unix.TCPInfo) bool {
+	return info.Unacked > 0 && (info.Retransmits >= lostTwice || info.Backoff >= lostTwice)
 }
