@@ -67,10 +67,10 @@ func TestBalanceDrills(t *testing.T) {
 			reason: "failed after 600 ms, allowed 500 ms", spoil: []func(*record.Record){balanced(record.KindReady, 9, nil)}},
 
 		{name: "one gap per restart", scenario: "balance-rolling", verdict: report.Pass,
-			world: world(always).broken(refused, 0, 0.3, "a/balance/api-watch").broken(refused, 14, 14.3, "a/balance/api-watch")},
+			world: world(always).broken(refused, 0, 0.3, "a/balance/api-watch").broken(refused, 20, 20.3, "a/balance/api-watch")},
 		{name: "too many gaps", scenario: "balance-rolling", verdict: report.Fail, reason: "a/balance/api-watch/stream: 4 gaps, at most 3 allowed",
 			world: world(always).broken(refused, 0, 0.3, "a/balance/api-watch").broken(refused, 5, 5.3, "a/balance/api-watch").
-				broken(refused, 14, 14.3, "a/balance/api-watch").broken(refused, 20, 20.3, "a/balance/api-watch")},
+				broken(refused, 20, 20.3, "a/balance/api-watch").broken(refused, 30, 30.3, "a/balance/api-watch")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := func(path string, at float64) answer {

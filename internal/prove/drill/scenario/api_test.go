@@ -73,8 +73,8 @@ func TestAPIPathsAreNamed(t *testing.T) {
 
 func TestBalanceWindows(t *testing.T) {
 	c := mustCase(t, "balance-all-down", "main")
-	fresh := pathNamed(t, c, "a/balance/api-put/new")
-	kept := pathNamed(t, c, "a/balance/api-put/reused")
+	fresh := pathNamed(t, c, "a/balance/api-get/new")
+	kept := pathNamed(t, c, "a/balance/api-watch/stream")
 	for _, tc := range []struct {
 		name        string
 		path        Path
@@ -83,6 +83,7 @@ func TestBalanceWindows(t *testing.T) {
 		// The promises of 1.5 s and 2.5 s, 200 ms of sampling, 500 ms of slack.
 		{"balance", fresh, 2200 * time.Millisecond, 0},
 		{"balance", kept, 3500 * time.Millisecond, 0},
+		{"balance-unready", fresh, 5200 * time.Millisecond, 0},
 		{"balance-refused", fresh, 0, 0},
 		{"balance-refused", kept, time.Second, 0},
 		{"balance-served", fresh, 22700 * time.Millisecond, 1700 * time.Millisecond},

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,6 +61,10 @@ type Timers struct {
 	// long an apiserver may take to be ready again on a busy machine; 2 to 4 s
 	// were measured on an idle one.
 	Down, Start time.Duration
+	// EtcdCheck is how long an apiserver waits for etcd before its /readyz
+	// fails. It asks once in half of that, and repeats the last answer meanwhile
+	// (apiserver/pkg/storage/storagebackend/factory/etcd3.go, newETCD3Check).
+	EtcdCheck time.Duration
 	// Kept says that the path keeps its connection, which takes Reset and
 	// Reconnect, not Move.
 	Kept bool
@@ -84,7 +89,7 @@ func DefaultTimers() Timers {
 		Margin:   1500 * time.Millisecond,
 
 		Move: 1500 * time.Millisecond, Reset: 2500 * time.Millisecond, Reconnect: 300 * time.Millisecond,
-		Serve: time.Second, Start: 15 * time.Second, Slack: 500 * time.Millisecond,
+		EtcdCheck: defaultEtcdCheck, Serve: time.Second, Start: 15 * time.Second, Slack: 500 * time.Millisecond,
 	}
 }
 
@@ -111,6 +116,7 @@ var windows = map[string]func(Timers) Window{
 	"flap":     flap,
 
 	"balance":         balance,
+	"balance-unready": unready,
 	"balance-refused": refused,
 	"balance-served":  served,
 }
@@ -202,6 +208,7 @@ func (c *Case) TimersOf(cluster string) Timers {
 			t.Election = k.Election
 		}
 	}
+	t.EtcdCheck = cmp.Or(c.EtcdCheck, t.EtcdCheck)
 	for _, f := range c.Faults {
 		t.Period = max(t.Period, f.Every)
 		t.Down = max(t.Down, f.For)

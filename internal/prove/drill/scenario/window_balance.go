@@ -1,6 +1,9 @@
 package scenario
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // balance is what a balancer promises when a backend that still accepts cannot
 // serve: is frozen, not ready, or behind a cut.
@@ -12,6 +15,20 @@ func balance(t Timers) Window {
 		}, t.shown()...))
 	}
 	return sum(0, append([]term{{t.Move, "new connections move within"}}, t.shown()...))
+}
+
+// defaultEtcdCheck is kube-apiserver's own (--etcd-readycheck-timeout).
+const defaultEtcdCheck = 2 * time.Second
+
+// unready is balance for an apiserver that has lost its etcd: until it knows
+// that itself, nothing tells it from a good one but requests that hang.
+func unready(t Timers) Window {
+	w := balance(t)
+	knows := term{t.EtcdCheck + t.EtcdCheck/2, "the apiserver itself notices within 1.5 × etcd check " + short(t.EtcdCheck)}
+	first := sum(0, []term{knows})
+	w.Max += first.Max
+	w.Why = append(first.Why, w.Why...)
+	return w
 }
 
 // refused is what it promises when the backend refuses: a new connection never
