@@ -38,11 +38,7 @@ func (s *session) heard() {
 	gaveUp := o.clientDone && (o.class == helloPart || o.class == hello)
 	switch s.stage {
 	case stageHello:
-		if s.set.needsHello() && o.class.open() && !o.clientDone && len(o.kept) < keptMax {
-			return
-		}
-		o.route = s.set.route(serverName(o.kept, o.class))
-		s.introduce()
+		s.routed()
 	case stageQueued:
 		if gaveUp || o.clientDone && o.class == unsaid {
 			s.end(true)
@@ -56,6 +52,18 @@ func (s *session) heard() {
 		s.offerAll()
 		s.advance()
 	}
+}
+
+// routed goes on once the client has said enough to know its route.
+func (s *session) routed() {
+	o := s.opening
+	if s.set.needsHello() {
+		if o.class.open() && !o.clientDone && len(o.kept) < keptMax {
+			return
+		}
+		o.route = s.set.route(serverName(o.kept, o.class))
+	}
+	s.introduce()
 }
 
 // offerAll gives what the client said to every target that has accepted.
