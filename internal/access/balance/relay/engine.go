@@ -117,7 +117,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	wg.Wait()
 	for _, ln := range e.current() {
-		ln.Close()
+		_ = ln.Close()
 	}
 	return nil
 }

@@ -50,6 +50,10 @@ const (
 	Aged
 	// Purged: a connection was reset by Engine.Reset or Engine.Rebalance.
 	Purged
+	// Overtaken: an attempt was given up after Stagger or more without an
+	// answer, because another was accepted; RTT is how long it had waited.
+	// Evidence.
+	Overtaken
 	// LocalFault: this machine could not make a connection (descriptors,
 	// ports, memory, SourceAddress); it says nothing about the target.
 	LocalFault
@@ -60,7 +64,7 @@ var eventNames = [...]string{
 	Spoke: "spoke", Unacked: "unacked", Closed: "closed", Refused: "refused", BudgetSpent: "budget spent",
 	QueueTimeout: "queue timeout", QueueFull: "queue full", AcceptLimited: "accept limited",
 	ClientLimited: "client limited", BadProxy: "bad proxy header", SlowHello: "slow hello", Idle: "idle",
-	Aged: "aged", Purged: "purged", LocalFault: "local fault",
+	Aged: "aged", Purged: "purged", Overtaken: "overtaken", LocalFault: "local fault",
 }
 
 // String names the kind in lower case, fit for a log line or a metric label.

@@ -71,7 +71,7 @@ func relayExhausted(to string) error {
 			}
 		case "free":
 			for _, fd := range taken {
-				unix.Close(fd)
+				sysClose(fd)
 			}
 			taken = nil
 		}

@@ -28,10 +28,11 @@ type Picker interface {
 	// Pick returns the target to try next for a client (the zero value when
 	// the client came by a unix socket). tried holds those that this client's
 	// connection was already sent to, whether they failed or are still being
-	// tried; the slice is not to be kept. A target's limit is the Picker's
+	// tried; pending holds those of tried that have not failed so far. The
+	// slices are not to be kept. A target's limit is the Picker's
 	// business, read from Active and Connecting; loops that ask at the same
 	// instant may exceed it by one each.
-	Pick(client netip.AddrPort, tried []*Target) (*Target, Answer)
+	Pick(client netip.AddrPort, tried, pending []*Target) (*Target, Answer)
 }
 
 // KeepAlive is how a silent peer is asked whether it is still there

@@ -121,7 +121,7 @@ func TestProxyHeaderIn(t *testing.T) {
 
 type pickFunc func(netip.AddrPort, []*Target) (*Target, Answer)
 
-func (f pickFunc) Pick(client netip.AddrPort, tried []*Target) (*Target, Answer) {
+func (f pickFunc) Pick(client netip.AddrPort, tried, _ []*Target) (*Target, Answer) {
 	return f(client, tried)
 }
 

@@ -115,7 +115,12 @@ func (s *session) pick() (*Target, Answer) {
 	if o.route.picker == nil || len(o.tried) >= maxTried {
 		return nil, None
 	}
-	target, answer := o.route.picker.Pick(s.peer, o.tried)
+	var some [4]*Target
+	pending := some[:0]
+	for _, a := range o.attempts {
+		pending = append(pending, a.target)
+	}
+	target, answer := o.route.picker.Pick(s.peer, o.tried, pending)
 	if answer == Use && (target == nil || slices.ContainsFunc(o.attempts, func(a *attempt) bool { return a.target == target })) {
 		return nil, None
 	}
@@ -204,8 +209,11 @@ func (s *session) accepted(a *attempt) {
 	a.target.total.Add(1)
 	s.event(Event{Kind: Connected, Target: a.target, RTT: time.Duration(now - a.began)})
 	for i := len(o.attempts) - 1; i >= 0; i-- {
-		if o.attempts[i].dialing {
-			s.abandon(o.attempts[i])
+		if other := o.attempts[i]; other.dialing {
+			if now-other.began >= int64(s.set.Stagger) {
+				s.event(Event{Kind: Overtaken, Target: other.target, RTT: time.Duration(now - other.began)})
+			}
+			s.abandon(other)
 		}
 	}
 	o.race.accepted()

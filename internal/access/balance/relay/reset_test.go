@@ -144,7 +144,7 @@ func TestCloseBeforeRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln.Close()
+	_ = ln.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = e.Run(ctx)
