@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -182,8 +183,20 @@ func explainHTTP(ctx context.Context, l *httpLink, err error) error {
 	if l.retired.Load() {
 		return errRetired
 	}
+	if unserved(err) {
+		// The hook of the connection's state may come later than this.
+		l.retired.Store(true)
+		return errRetired
+	}
 	if broke := l.wire.broken(); broke != nil {
 		return fmt.Errorf("connection broke: %w", broke)
 	}
 	return err
+}
+
+// unserved recognises the request that a server's GOAWAY left out (RFC 9113
+// section 6.8): it was not processed, and every client sends it again over
+// another connection. The error has no type outside the library.
+func unserved(err error) bool {
+	return strings.Contains(err.Error(), "graceful shutdown GOAWAY")
 }

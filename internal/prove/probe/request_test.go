@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -41,5 +42,18 @@ func TestRequestIsSent(t *testing.T) {
 		if _, err := time.Parse(nowForm, strings.TrimSuffix(at, `"}}`)); !ok || err != nil {
 			t.Errorf("body %s: %v", b, err)
 		}
+	}
+}
+
+// A request that a GOAWAY left out was not processed: the sample goes on to the
+// next connection, as every client does.
+func TestUnservedRequestsAreNoFailures(t *testing.T) {
+	l := &httpLink{wire: &wire{}}
+	err := explainHTTP(t.Context(), l, errors.New("http2: Transport received Server's graceful shutdown GOAWAY"))
+	if !errors.Is(err, errRetired) || !l.retired.Load() {
+		t.Errorf("got %v, retired %v", err, l.retired.Load())
+	}
+	if err := explainHTTP(t.Context(), &httpLink{wire: &wire{}}, io.ErrUnexpectedEOF); errors.Is(err, errRetired) {
+		t.Error("a broken connection counts as a goodbye")
 	}
 }

@@ -18,7 +18,7 @@ func balanced(kind string, seconds float64, keys map[string]string) func(*record
 }
 
 // late is a failure that takes a while.
-var late = answer{600 * time.Millisecond, refused.class}
+var late = answer{1200 * time.Millisecond, refused.class}
 
 func TestBalanceDrills(t *testing.T) {
 	for _, tc := range []struct {
@@ -64,7 +64,7 @@ func TestBalanceDrills(t *testing.T) {
 		{name: "never ready", scenario: "balance-all-down", world: world(always).broken(refused, 0, 9.5, ""), verdict: report.Inconclusive,
 			reason: "no apiserver was ready again"},
 		{name: "not refused at once", scenario: "balance-all-down", world: world(always).broken(late, 0, 6, ""), verdict: report.Fail,
-			reason: "failed after 600 ms, allowed 500 ms", spoil: []func(*record.Record){balanced(record.KindReady, 9, nil)}},
+			reason: "failed after 1.2 s, allowed 1.0 s", spoil: []func(*record.Record){balanced(record.KindReady, 9, nil)}},
 
 		{name: "one gap per restart", scenario: "balance-rolling", verdict: report.Pass,
 			world: world(always).broken(refused, 0, 0.3, "a/balance/api-watch").broken(refused, 20, 20.3, "a/balance/api-watch")},
