@@ -19,11 +19,11 @@ const (
 
 // do performs what the roster asks for. New connections move first, then
 // established ones end. The caller holds the lock.
-func (p *pool) do(ctx context.Context, actions []action) {
+func (p *pool) do(actions []action) {
 	for _, a := range actions {
 		switch a.kind {
 		case added:
-			p.add(ctx, a.id)
+			p.add(a.id)
 		case removed:
 			p.remove(a.id)
 		}
@@ -38,19 +38,23 @@ func (p *pool) do(ctx context.Context, actions []action) {
 		case resumed:
 			p.resume(a.id)
 		case doubted:
-			p.log.Warn("every backend failed at once: doubting this node; all are tried, fastest first, and no connection is ended")
+			p.log.Warn("every backend failed at once: doubting this node; all are tried, fastest first, and no connection is reset")
 		case trusted:
 			p.log.Info("verdicts count again")
+		case nudged:
+			if m := p.members[a.id]; m != nil && m.checker != nil {
+				m.checker.Nudge()
+			}
 		}
 	}
 }
 
 // add makes a member, or takes back one that is leaving.
-func (p *pool) add(ctx context.Context, id string) {
+func (p *pool) add(id string) {
 	i, _ := p.roster.find(id)
 	b := p.roster.entries[i].backend
 	m := p.leaving[id]
-	if m == nil {
+	if m == nil || m.target.SendProxy != p.cfg.Backends.SendProxy {
 		target, err := relay.NewTarget(id, b.Network, b.Address, p.cfg.Backends.SendProxy)
 		if err != nil {
 			p.log.Warn("backend left out", keyBackend, id, keyError, err.Error())
@@ -59,31 +63,42 @@ func (p *pool) add(ctx context.Context, id string) {
 		}
 		m = &member{target: target}
 	}
-	delete(p.leaving, id)
+	if p.leaving[id] == m {
+		delete(p.leaving, id)
+	}
 	p.members[id] = m
 	p.log.Info("backend added", keyBackend, id, "source", b.Source, "zone", b.Zone)
-	p.check(ctx, m)
+	p.check(m)
 }
 
 // check starts the checks of a member with the settings in force.
-func (p *pool) check(ctx context.Context, m *member) {
+func (p *pool) check(m *member) {
 	id := m.target.ID
 	prober, err := p.method.Prober(m.target.Network, m.target.Address)
 	if err != nil {
-		// The files were good when the settings were loaded; they are tried
-		// again with the next list or reload.
+		// Settings are refused for what would fail here; what is left comes
+		// from a source.
 		p.log.Warn("backend cannot be checked", keyBackend, id, keyError, err.Error())
 		return
 	}
-	ctx, m.stop = context.WithCancel(ctx)
-	m.checker = health.NewChecker(prober, p.cfg.Check.timers(p.profile), func(v health.Verdict) { p.judged(ctx, id, v) })
-	checker := m.checker
+	ctx, stop := context.WithCancel(p.life)
+	checker := health.NewChecker(prober, p.cfg.Check.timers(p.profile), func(v health.Verdict) { p.judged(ctx, id, v) })
+	m.checker, m.stop = checker, stop
 	p.checkers.Store(m.target, checker)
-	p.wg.Go(func() {
+	p.checks.Go(func() {
 		// Where a judge begins with an opinion (a score), nothing would tell it.
 		p.judged(ctx, id, checker.Verdict())
 		checker.Run(ctx)
 	})
+}
+
+// uncheck ends the checks of a member.
+func (p *pool) uncheck(m *member) {
+	if m.stop != nil {
+		m.stop()
+	}
+	p.checkers.Delete(m.target)
+	m.checker, m.stop = nil, nil
 }
 
 // remove stops the checks of a member; its target stays as long as it has
@@ -93,10 +108,7 @@ func (p *pool) remove(id string) {
 	if m == nil {
 		return
 	}
-	if m.stop != nil {
-		m.stop()
-	}
-	p.checkers.Delete(m.target)
+	p.uncheck(m)
 	delete(p.members, id)
 	p.leaving[id] = m
 	p.log.Info("backend removed", keyBackend, id)
@@ -147,10 +159,23 @@ func (p *pool) end(a action) {
 		if m.draining != nil {
 			return
 		}
-		target, limit := m.target, p.cfg.DrainTimeout
-		p.log.Info("connections drain", keyBackend, a.id, "count", target.Active(), "cause", a.cause, "reset_after", limit.String())
-		m.draining = time.AfterFunc(limit, func() { p.engine.Reset(target, a.cause+", not ended in time", p.cfg.Spread) })
+		limit := p.cfg.DrainTimeout
+		p.log.Info("connections drain", keyBackend, a.id, "count", m.target.Active(), "cause", a.cause, "reset_after", limit.String())
+		var timer *time.Timer
+		timer = time.AfterFunc(limit, func() { p.drainEnded(m, &timer, a.cause) })
+		m.draining = timer
 	}
+}
+
+// drainEnded resets what a drain has left, unless it was called off.
+func (p *pool) drainEnded(m *member, timer **time.Timer, cause string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m.draining != *timer {
+		return
+	}
+	m.draining = nil
+	p.engine.Reset(m.target, cause+", not ended in time", p.cfg.Spread)
 }
 
 // resume calls off a drain.
@@ -198,5 +223,5 @@ func (p *process) observe(e relay.Event) {
 
 // evidenceOf is what the checks make of what the relay saw.
 var evidenceOf = map[relay.EventKind]health.Evidence{
-	relay.ResetEarly: health.ResetEarly, relay.Silent: health.Silent, relay.Unacked: health.Unacked,
+	relay.Overtaken: health.DialTimeout, relay.ResetEarly: health.ResetEarly, relay.Silent: health.Silent, relay.Unacked: health.Unacked,
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -241,8 +242,8 @@ func (s Status) connections(frontend, backend string) int {
 	n := 0
 	for _, f := range s.Frontends {
 		for _, b := range f.Backends {
-			if b.ID == backend && (frontend == "" || frontend == f.Name) {
-				n += b.Connections
+			if b.ID == backend && (frontend == "" || frontend == f.Name || strings.HasPrefix(f.Name, frontend+"/")) {
+				n += b.Connections + b.Connecting
 			}
 		}
 	}

@@ -27,9 +27,17 @@ func (s *Settings) complete(root string) error {
 	if err := within("drain", s.Drain, time.Hour); err != nil {
 		return err
 	}
+	if a := s.Telemetry.Listen; a != "" {
+		if _, _, err := net.SplitHostPort(a); err != nil {
+			return fmt.Errorf("telemetry.listen: %q; write HOST:PORT, :PORT, or \"\" for none", a)
+		}
+	}
 	for i := range s.Frontends {
 		f := &s.Frontends[i]
 		f.fill(s)
+		if strings.ContainsAny(f.Name, "/\n") {
+			return fmt.Errorf("frontends[%d].name: %q; leave out slashes, which stand before routes", i, f.Name)
+		}
 		if err := f.complete(root, s.Profile); err != nil {
 			return fmt.Errorf("frontends[%d] (%s): %w", i, f.Name, err)
 		}
@@ -179,12 +187,20 @@ func (p *Pool) complete(root, profile string) error {
 	if err := p.Check.complete(root, profile); err != nil {
 		return fmt.Errorf("check.%w", err)
 	}
+	for i, b := range p.Backends.Static {
+		if strings.HasPrefix(b.Address, "unix:") && (p.Check.Kind == "https" || p.Check.Kind == "etcd") && p.Check.ServerName == "" {
+			return fmt.Errorf("backends.static[%d]: %s has no name that a certificate could be valid for; set check.serverName", i, b.Address)
+		}
+	}
 	return nil
 }
 
 func (b *Backends) complete() error {
 	if len(b.Static) == 0 && b.EndpointSlices == nil && len(b.DNS) == 0 && b.File == "" {
 		return errors.New("static: nothing here and no other source; write - address: HOST:PORT, or one of endpointSlices, dns, file")
+	}
+	if b.EndpointSlices != nil && len(b.Static) == 0 && len(b.DNS) == 0 && b.File == "" {
+		return errors.New("endpointSlices: alone it finds nobody to ask; name at least one apiserver under static, dns or file as well")
 	}
 	if b.SendProxy < 0 || b.SendProxy > 2 {
 		return fmt.Errorf("sendProxy: %d; write 0 (none), 1 or 2", b.SendProxy)
@@ -203,6 +219,11 @@ func (b *Backends) complete() error {
 		d := &b.DNS[i]
 		if d.Name == "" || (!d.SRV && (d.Port < 1 || d.Port > 65535)) {
 			return fmt.Errorf("dns[%d]: name %q, port %d; write a name, and a port from 1 to 65535 unless srv is true", i, d.Name, d.Port)
+		}
+		for _, other := range b.DNS[:i] {
+			if other.Name == d.Name && other.SRV == d.SRV && other.Port == d.Port {
+				return fmt.Errorf("dns[%d]: %s is there twice; keep one", i, d.Name)
+			}
 		}
 		orElse(&d.Every, 10*time.Second)
 		if d.Every < time.Second {
@@ -231,6 +252,9 @@ func (c *Check) complete(root, profile string) error {
 	}
 	if (c.Cert == "") != (c.Key == "") {
 		return errors.New("cert, key: set both or neither")
+	}
+	if c.Anonymous && (c.Cert != "" || c.TokenFile != "") {
+		return errors.New("anonymous: true beside cert or tokenFile; leave one of them out")
 	}
 	if c.Period < 100*time.Millisecond || c.Period > time.Minute {
 		return fmt.Errorf("period: %s; write a time from 100ms to 1m", c.Period)
@@ -266,7 +290,7 @@ func (c *Check) findKubelet(root string) error {
 // within refuses a time that nobody means: a unit mistaken, a digit too many.
 func within(field string, d, most time.Duration) error {
 	if d < 0 || d > most {
-		return fmt.Errorf("%s: %s; write a time from 0s to %s", field, d, most)
+		return fmt.Errorf("%s: %s; write a time up to %s, or 0s for the default", field, d, most)
 	}
 	return nil
 }

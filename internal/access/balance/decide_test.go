@@ -50,6 +50,8 @@ func words(actions []action) string {
 			all = append(all, "doubt")
 		case trusted:
 			all = append(all, "trust")
+		case nudged:
+			all = append(all, "probe "+a.id)
 		}
 	}
 	return strings.Join(all, "; ")
@@ -61,6 +63,11 @@ func TestRoster(t *testing.T) {
 	at := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	judge := func(now float64, id string, g health.Grade) func() []action {
 		return func() []action { return r.judged(at(now), id, verdict(g)) }
+	}
+	suspect := func(now float64, id string) func() []action {
+		return func() []action {
+			return r.judged(at(now), id, health.Verdict{Grade: health.Ready, Suspect: true})
+		}
 	}
 	for i, step := range []struct {
 		do   func() []action
@@ -82,16 +89,33 @@ func TestRoster(t *testing.T) {
 		{judge(71, "b", health.Unreachable), "b ready→unreachable; doubt"},
 		{func() []action { return r.tick(at(75)) }, ""},
 		{judge(76, "b", health.Ready), "b unreachable→ready; resume b; trust"},
-		{judge(80, "a", health.Ready), "a unreachable→ready; resume a"},
+		{judge(80, "a", health.Ready), "a unreachable→ready; resume a; reset c: refused"},
 		{judge(90, "a", health.Unreachable), "a ready→unreachable; reset a: unreachable"},
 		{judge(91, "b", health.Unreachable), "b ready→unreachable; doubt"},
 		// Not a moment any more: it is believed, and what was put off happens.
 		{func() []action { return r.tick(at(102)) }, "trust; reset b: unreachable"},
+		// The first is back. The others may be on their way: their connections
+		// wait a little, then they end, for they were a stopgap.
 		{judge(110, "a", health.Ready), "a unreachable→ready; resume a"},
-		{func() []action { a, _ := r.hold(at(111), "a", true); return a }, "drain a: drained by a person"},
-		{func() []action { a, _ := r.hold(at(112), "a", false); return a }, "resume a"},
-		{func() []action { return r.list(at(113), listOf("a", "d")) }, "add d; resume d; remove b; reset b: left the list; remove c; reset c: left the list"},
-		{judge(114, "b", health.Ready), ""},
+		{judge(111, "b", health.Ready), "b unreachable→ready; resume b"},
+		{func() []action { return r.tick(at(113)) }, "reset c: refused"},
+		// Suspicion of one has the others probed; if all are suspect, a fall
+		// waits for what becomes of them.
+		{suspect(120, "a"), "probe b"},
+		{suspect(120.3, "b"), ""},
+		{judge(120.9, "a", health.Frozen), "a ready→frozen"},
+		{judge(121, "b", health.Ready), "reset a: frozen"},
+		{judge(125, "a", health.Ready), "a frozen→ready; resume a"},
+		{func() []action { a, _ := r.hold(at(131), "a", true); return a }, "drain a: drained by a person"},
+		{func() []action { a, _ := r.hold(at(132), "a", false); return a }, "resume a"},
+		{func() []action { a, _ := r.hold(at(132), "b", true); return a }, "drain b: drained by a person"},
+		{func() []action { return r.list(at(133), listOf("a", "d")) }, "add d; resume d; remove b; reset b: left the list; remove c; reset c: left the list"},
+		{judge(134, "b", health.Ready), ""},
+		// A hold outlives the list.
+		{func() []action { return r.list(at(140), listOf("a", "b", "d")) }, "add b; resume b"},
+		{judge(141, "b", health.Ready), "b unknown→ready"},
+		// A new list is no sign of a fault of this node.
+		{func() []action { return r.list(at(142), listOf("x", "y")) }, "add x; resume x; add y; resume y; remove a; reset a: left the list; remove b; reset b: left the list; remove d; reset d: left the list"},
 	} {
 		if got := words(step.do()); got != step.want {
 			t.Fatalf("step %d:\ngot  %s\nwant %s", i, got, step.want)
@@ -182,6 +206,7 @@ func (l *life) step() {
 			l.grades[id] = v.Grade
 		}
 	}
+	actions = append(actions, l.roster.tick(l.now)...) // the shell's comes within a second
 	l.log = append(l.log, fmt.Sprintf("%s %s: %s", l.now, what, words(actions)))
 	if had > 0 && len(l.roster.entries) == 0 {
 		l.broken = "the list became empty"
@@ -213,7 +238,6 @@ func (l *life) relist() (string, []action) {
 	for id := range l.grades {
 		if !slices.Contains(ids, id) {
 			delete(l.grades, id)
-			delete(l.held, id)
 			delete(l.spared, id)
 		}
 	}
@@ -227,33 +251,32 @@ func (l *life) relist() (string, []action) {
 
 // judge holds the endings against what has happened.
 func (l *life) judge(before map[string]health.Grade, actions []action) {
+	spared := l.roster.spared(l.now)
 	for _, a := range actions {
-		if a.kind == ended && a.how == Reset && a.cause != "left the list" {
-			if l.roster.doubt {
-				l.broken = "reset of " + a.id + " in doubt"
-			}
-			if l.grades[a.id].Usable() {
-				l.broken = "reset of " + a.id + ", which is " + l.grades[a.id].String()
-			}
-			delete(l.spared, a.id)
+		if a.kind != ended || a.how != Reset || a.cause == "left the list" {
+			continue
+		}
+		if spared {
+			l.broken = "reset of " + a.id + " although it is to be spared"
+		}
+		if l.grades[a.id].Usable() {
+			l.broken = "reset of " + a.id + ", which is " + l.grades[a.id].String()
 		}
 	}
 	for id, g := range l.grades {
-		failed := before[id].Usable() && !g.Usable() && g != health.ShuttingDown
-		if failed {
+		if before[id].Usable() && !g.Usable() && g != health.ShuttingDown {
 			l.spared[id] = true
 		}
-		if g.Usable() {
+		if g.Usable() || g == health.ShuttingDown {
 			delete(l.spared, id)
 		}
 	}
-	// What failed is reset in the same step, unless in doubt.
 	for _, a := range actions {
 		if a.kind == ended && a.how == Reset {
 			delete(l.spared, a.id)
 		}
 	}
-	if len(l.spared) > 0 && !l.roster.doubt {
+	if len(l.spared) > 0 && !spared {
 		l.broken = fmt.Sprintf("%v failed and kept their connections", l.spared)
 	}
 }

@@ -14,7 +14,8 @@
 // Never empty: the list of backends, once known, is never empty; who fails
 // falls to the end of the order and is not struck off it. When every backend
 // fails at once the node doubts itself: for ten seconds all are tried, fastest
-// first, and no connection is ended.
+// first, and no connection is reset. While all that are left are suspect, a
+// fall resets nothing yet: the node may be about to doubt itself.
 //
 // A client sees a failure only when no backend can serve: attempts race on
 // across backends within one budget, and a TLS hello that a backend leaves

@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -88,7 +89,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		if counts, ok := m.events.Load(f.Name); ok {
 			for kind := range counts.(*eventCounts) {
 				if n := counts.(*eventCounts)[kind].Load(); n > 0 {
-					out <- counter(descEvents, float64(n), f.Name, relay.EventKind(kind).String())
+					out <- counter(descEvents, float64(n), f.Name, strings.ReplaceAll(relay.EventKind(kind).String(), " ", "_"))
 				}
 			}
 		}

@@ -39,9 +39,10 @@ type pool struct {
 	// leaving are targets that left the list and still have connections.
 	leaving map[string]*member
 	set     *source.Set
-	ctx     context.Context // of sources and checks; ended by stop
-	stop    context.CancelFunc
-	wg      *sync.WaitGroup
+	life    context.Context    // of checks
+	stop    context.CancelFunc // of the sources
+	sources sync.WaitGroup
+	checks  sync.WaitGroup
 }
 
 // member is what runs for one backend.
@@ -67,7 +68,7 @@ type view struct {
 func (p *process) newPool(name string) *pool {
 	pool := &pool{
 		name: name, engine: p.engine, log: p.log.With("frontend", name), clock: p.clock, stats: p.stats, checkers: &p.checkers,
-		members: map[string]*member{}, leaving: map[string]*member{}, wg: &sync.WaitGroup{},
+		members: map[string]*member{}, leaving: map[string]*member{},
 	}
 	pool.view.Store(&view{table: choose.New(choose.Config{}, nil)})
 	return pool
@@ -75,14 +76,17 @@ func (p *process) newPool(name string) *pool {
 
 // Pick implements relay.Picker. It is called for every attempt of every
 // connection and takes no lock.
-func (p *pool) Pick(client netip.AddrPort, tried []*relay.Target) (*relay.Target, relay.Answer) {
+func (p *pool) Pick(client netip.AddrPort, tried, pending []*relay.Target) (*relay.Target, relay.Answer) {
 	v := p.view.Load()
-	var some [8]int
+	var some, more [8]int
 	q := choose.Query{
-		Client: client.Addr(), Tried: v.indices(tried, some[:0]), Active: v.active, Now: p.clock(), Random: rand.Float64,
+		Client: client.Addr(), Tried: v.indices(tried, some[:0]), Pending: v.indices(pending, more[:0]),
+		Active: v.active, Now: p.clock(), Random: rand.Float64,
 	}
 	if len(tried) == 0 {
 		q.Turn = p.turn.Add(1)
+	} else {
+		q.Turn = p.turn.Load() // a retry takes nobody's turn
 	}
 	i, answer := v.table.Pick(q)
 	switch answer {
@@ -121,35 +125,66 @@ func (p *pool) publish() {
 	p.engine.Wake()
 }
 
-// start makes cfg the settings of the pool. Backends that stay keep their
-// connections, grades and counters.
-func (p *pool) start(ctx context.Context, cfg Pool, profile string, method *health.Method, set *source.Set) {
-	p.halt()
-	ctx, cancel := context.WithCancel(ctx)
+// start makes cfg the settings of the pool, and what the sources know already
+// its list. Backends that stay keep their connections, grades, holds and
+// counters, and if the check is the same their checks as well. life is the
+// process's.
+func (p *pool) start(life context.Context, cfg Pool, profile string, method *health.Method, set *source.Set) {
+	p.haltSources()
+	ctx, cancel := context.WithCancel(life)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cfg, p.profile, p.method, p.set, p.ctx, p.stop, p.wg = cfg, profile, method, set, ctx, cancel, &sync.WaitGroup{}
+	same := p.roster != nil && p.profile == profile && p.cfg.Check == cfg.Check && p.cfg.Backends.SendProxy == cfg.Backends.SendProxy
+	p.cfg, p.profile, p.set, p.life, p.stop = cfg, profile, set, life, cancel
 	if p.roster == nil {
 		p.roster = newRoster(cfg)
 	}
 	p.roster.cfg = cfg
-	for _, m := range p.members {
-		p.check(ctx, m)
+	if !same {
+		p.method = method
+		for id := range p.members {
+			p.remake(id)
+		}
 	}
-	wg := p.wg
-	wg.Go(func() { _ = set.Run(ctx, func(b []source.Backend) { p.listed(ctx, b) }) })
-	wg.Go(func() { p.every(ctx) })
+	p.do(p.roster.list(p.clock(), set.Current()))
+	p.sources.Go(func() { _ = set.Run(ctx, func(b []source.Backend) { p.listed(ctx, b) }) })
+	p.sources.Go(func() { p.every(ctx) })
+}
+
+// remake starts the checks of a member anew, and gives it a new target where
+// connections to it have to begin differently.
+func (p *pool) remake(id string) {
+	m := p.members[id]
+	p.uncheck(m)
+	if m.target.SendProxy != p.cfg.Backends.SendProxy {
+		p.leaving[id] = m
+		delete(p.members, id)
+		p.add(id)
+		return
+	}
+	p.check(m)
+}
+
+// haltSources ends the sources; checks and connections go on.
+func (p *pool) haltSources() {
+	p.mu.Lock()
+	stop := p.stop
+	p.mu.Unlock()
+	if stop != nil {
+		stop()
+		p.sources.Wait()
+	}
 }
 
 // halt ends sources and checks; connections go on.
 func (p *pool) halt() {
+	p.haltSources()
 	p.mu.Lock()
-	stop, wg := p.stop, p.wg
-	p.mu.Unlock()
-	if stop != nil {
-		stop()
-		wg.Wait()
+	for _, m := range p.members {
+		p.uncheck(m)
 	}
+	p.mu.Unlock()
+	p.checks.Wait()
 }
 
 // listed takes a list from the sources.
@@ -159,7 +194,7 @@ func (p *pool) listed(ctx context.Context, backends []source.Backend) {
 	if ctx.Err() != nil {
 		return
 	}
-	p.do(ctx, p.roster.list(p.clock(), backends))
+	p.do(p.roster.list(p.clock(), backends))
 }
 
 // judged takes a verdict of the checker of one member.
@@ -169,7 +204,7 @@ func (p *pool) judged(ctx context.Context, id string, v health.Verdict) {
 	if ctx.Err() != nil {
 		return
 	}
-	p.do(ctx, p.roster.judged(p.clock(), id, v))
+	p.do(p.roster.judged(p.clock(), id, v))
 }
 
 // hold takes a backend out of service, or back; false: there is none.
@@ -182,7 +217,7 @@ func (p *pool) hold(id string, held bool) bool {
 	actions, ok := p.roster.hold(p.clock(), id, held)
 	if ok {
 		p.log.Info("backend "+map[bool]string{true: "held", false: "released"}[held]+" by a person", keyBackend, id)
-		p.do(p.ctx, actions)
+		p.do(actions)
 	}
 	return ok
 }
@@ -202,8 +237,9 @@ func (p *pool) every(ctx context.Context) {
 		p.mu.Lock()
 		if ctx.Err() == nil {
 			if actions := p.roster.tick(p.clock()); len(actions) > 0 {
-				p.do(ctx, actions)
+				p.do(actions)
 			}
+			p.refresh()
 			p.rebalance()
 			p.forget()
 		}
@@ -219,4 +255,17 @@ func (p *pool) retire() {
 	for id := range p.members {
 		p.end(action{id: id, cause: "frontend removed", how: Drain})
 	}
+}
+
+// refresh takes over figures that change without a change of grade: the round
+// trip that the choice goes by, and what status shows. The caller holds the
+// lock.
+func (p *pool) refresh() {
+	for id, m := range p.members {
+		if m.checker != nil {
+			p.roster.refresh(id, m.checker.Verdict())
+		}
+	}
+	v := &view{table: p.roster.table(), targets: p.view.Load().targets}
+	p.view.Store(v)
 }

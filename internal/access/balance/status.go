@@ -84,7 +84,7 @@ func (p *process) status() Status {
 	defer p.mu.Unlock()
 	s := Status{
 		Version: StatusVersion, PID: os.Getpid(), Started: p.started, Connections: p.engine.Active(),
-		Settings: SettingsStatus{File: p.file, Tried: p.reloaded},
+		Settings: SettingsStatus{File: p.file, Tried: p.reloaded}, Frontends: []FrontendStatus{},
 	}
 	if p.reloadErr != nil {
 		s.Settings.Error = p.reloadErr.Error()
@@ -111,13 +111,14 @@ func (p *process) status() Status {
 func (p *pool) status() FrontendStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := FrontendStatus{Name: p.name, Zone: p.cfg.Zone, Doubt: p.roster.doubt, Sources: p.set.Status()}
+	p.refresh()
+	s := FrontendStatus{Name: p.name, Zone: p.cfg.Zone, Doubt: p.roster.doubt, Backends: []BackendStatus{}, Sources: p.set.Status()}
 	for _, e := range p.roster.entries {
 		m := p.members[e.id]
 		b := m.status()
 		v := e.verdict
 		b.Zone, b.Source, b.Backup = e.backend.Zone, e.backend.Source, e.backend.Backup || e.backend.Demoted
-		b.Grade, b.Suspect, b.Held, b.Reason = v.Grade, v.Suspect, e.held, v.Reason
+		b.Grade, b.Suspect, b.Held, b.Reason = v.Grade, v.Suspect, p.roster.held[e.id], v.Reason
 		b.RTTMS, b.Checks, b.CredentialsRefused = float64(v.RTT.Microseconds())/1000, v.Checks, v.CredentialsRefused
 		s.Backends = append(s.Backends, b)
 	}

@@ -93,6 +93,36 @@ func TestOrderOfPreference(t *testing.T) {
 	}
 }
 
+// An attempt under way on a usable backend is not overtaken by a worse grade.
+func TestPendingAttemptsAreWaitedFor(t *testing.T) {
+	notReady := with(ready("local"), func(b *Backend) { b.Grade = health.NotReady })
+	alive := with(ready("alive"), func(b *Backend) { b.Grade = health.Alive })
+	far := with(ready("far"), func(b *Backend) { b.RTT = 90 * ms })
+	for _, c := range []struct {
+		name           string
+		backends       []Backend
+		tried, pending []int
+		want           Answer
+		pick           string
+	}{
+		{"ready, connecting", []Backend{far, notReady, alive}, []int{0}, []int{0}, None, ""},
+		{"ready, failed: the alive one", []Backend{far, notReady, alive}, []int{0}, nil, Use, "alive"},
+		{"alive, connecting", []Backend{far, notReady, alive}, []int{0, 2}, []int{2}, None, ""},
+		{"both failed: the rest", []Backend{far, notReady, alive}, []int{0, 2}, nil, Use, "local"},
+		{"another ready one joins", []Backend{far, ready("near")}, []int{0}, []int{0}, Use, "near"},
+		{"nobody usable: all are tried beside one another", []Backend{notReady, notReady}, []int{0}, []int{0}, Use, "local"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q := query(rand.New(rand.NewPCG(1, 1)), make([]int, len(c.backends)))
+			q.Tried, q.Pending = c.tried, c.pending
+			i, a := New(Config{}, c.backends).Pick(q)
+			if a != c.want || a == Use && c.backends[i].ID != c.pick {
+				t.Errorf("got %d, %v; want %v %s", i, a, c.want, c.pick)
+			}
+		})
+	}
+}
+
 func TestAnswers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	if _, a := New(Config{}, nil).Pick(query(r, nil)); a != None {
@@ -250,38 +280,56 @@ func holds(table *Table, active []int, r *rand.Rand) error {
 			return fmt.Errorf("after %v: %w", q.Tried, err)
 		}
 		if a != Use {
-			return nil
+			if len(q.Pending) == 0 {
+				return nil
+			}
+			q.Pending = q.Pending[1:] // one fails; ask again
+			continue
 		}
 		q.Tried = append(q.Tried, i)
+		if r.IntN(2) == 0 {
+			q.Pending = append(q.Pending, i)
+		}
 	}
 }
 
 // judge is the dumb twin: what may be picked, said without tiers.
 func judge(table *Table, q Query, i int, a Answer) error {
-	best, full, worth := health.Unknown, false, false
+	// Of each grade: is one free to pick, full, or under way?
+	var free, full, pending [health.Ready + 1]bool
+	worth := false
 	for k, b := range table.backends {
-		if b.Held || slices.Contains(q.Tried, k) {
-			continue
-		}
-		switch isFull := b.MaxConns > 0 && q.Active(k) >= b.MaxConns; {
-		case b.Grade.Usable() && isFull:
-			full = true
+		switch tried := slices.Contains(q.Tried, k); {
+		case b.Held:
+		case slices.Contains(q.Pending, k):
+			pending[b.Grade] = true
+		case tried:
+		case b.Grade.Usable() && b.MaxConns > 0 && q.Active(k) >= b.MaxConns:
+			full[b.Grade] = true
 		case b.Grade.Usable():
-			best = max(best, b.Grade)
-		case b.Grade != health.Unreachable || table.cfg.Panic:
-			worth = true
+			free[b.Grade] = true
+		default:
+			worth = worth || b.Grade != health.Unreachable || table.cfg.Panic
 		}
 	}
-	switch {
-	case a == Use && (table.backends[i].Held || slices.Contains(q.Tried, i)):
+	if a == Use && (table.backends[i].Held || slices.Contains(q.Tried, i)) {
 		return fmt.Errorf("picked %d, which is held or was tried", i)
-	case best.Usable() && a != Use:
-		return fmt.Errorf("answered %v although one is %v", a, best)
-	case best.Usable() && table.backends[i].Grade != best:
-		return fmt.Errorf("picked %v although one is %v", table.backends[i].Grade, best)
-	case !best.Usable() && full && a != Wait:
-		return fmt.Errorf("answered %v although all that could serve are full", a)
-	case !best.Usable() && !full && worth != (a == Use):
+	}
+	for _, g := range []health.Grade{health.Ready, health.Alive} {
+		switch {
+		case free[g] && (a != Use || table.backends[i].Grade != g):
+			return fmt.Errorf("answered %v %d although one is %v", a, i, g)
+		case free[g]:
+			return nil
+		case full[g] && a != Wait:
+			return fmt.Errorf("answered %v although those that are %v are full", a, g)
+		case !full[g] && pending[g] && a != None:
+			return fmt.Errorf("answered %v although an attempt is under way on one that is %v", a, g)
+		case full[g] || pending[g]:
+			return nil
+		}
+	}
+	if worth != (a == Use) {
 		return fmt.Errorf("answered %v although worth a try is %v", a, worth)
 	}
 	return nil

@@ -30,7 +30,8 @@ type Lifeguard struct {
 }
 
 // Observe takes how many backends are usable now and returns whether the node
-// doubts itself. It is called at every change, and at Until.
+// doubts itself. It is called at every verdict, and about
+// every second.
 func (l *Lifeguard) Observe(now time.Duration, usable int) bool {
 	if l.usable > 1 || usable > 1 {
 		l.several, l.seen = now, true // several were, until this change
@@ -48,5 +49,16 @@ func (l *Lifeguard) Observe(now time.Duration, usable int) bool {
 	return l.doubted
 }
 
-// Until is when doubt ends, if nothing else happens.
-func (l *Lifeguard) Until() time.Duration { return l.since + doubtFor }
+// Relist takes how many backends are usable after the list has changed, which
+// says nothing about this node: no doubt follows from it.
+func (l *Lifeguard) Relist(now time.Duration, usable int) {
+	l.usable = usable
+	if usable <= 1 {
+		l.seen = false
+	}
+	if usable > 0 {
+		l.none, l.doubted = false, false
+	} else if !l.none {
+		l.none, l.since, l.doubted = true, now, false
+	}
+}

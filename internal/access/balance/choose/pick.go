@@ -25,8 +25,9 @@ const (
 // Query is one question for a backend.
 type Query struct {
 	Client netip.Addr
-	// Tried holds the indices this connection has tried already.
-	Tried []int
+	// Tried holds the indices this connection was sent to already, Pending
+	// those of them that have not failed: still connecting, or silent so far.
+	Tried, Pending []int
 	// Active returns how many connections a backend has, those being opened
 	// included.
 	Active func(i int) int
@@ -38,20 +39,29 @@ type Query struct {
 }
 
 // Pick names the backend for the next attempt of a connection.
+//
+// None while attempts are pending means: nobody better than those, wait for
+// them. A backend that is not ready accepts at once when it is near; it must
+// not overtake a ready one whose handshake has a lost packet.
 func (t *Table) Pick(q Query) (int, Answer) {
-	full := false
-	for _, tier := range t.tiers {
+	full, pending := false, false
+	for k, tier := range t.tiers {
 		i, ok, someFull := t.within(tier, q)
 		if ok {
 			return i, Use
 		}
 		full = full || someFull
+		pending = pending || slices.ContainsFunc(tier.members, func(i int) bool { return slices.Contains(q.Pending, i) })
+		// A worse grade is no place to overflow to, nor to overtake from.
+		switch last := k+1 == len(t.tiers) || t.tiers[k+1].grade != tier.grade; {
+		case last && full:
+			return 0, Wait
+		case last && pending:
+			return 0, None
+		}
 	}
-	if full {
-		return 0, Wait
-	}
-	// Nobody usable, or all of them tried: then their grades have just been
-	// proved wrong for this connection, and the rest is worth a try.
+	// Nobody usable, or all of them have failed: then their grades have just
+	// been proved wrong for this connection, and the rest is worth a try.
 	for _, equals := range t.panics {
 		if i, ok := anyOf(equals, q); ok {
 			return i, Use
@@ -213,10 +223,19 @@ func score(client netip.Addr, b Backend) float64 {
 // Surplus returns by how many connections each backend is above its fair part,
 // which the backends of the best tier alone have. A tenth above counts as
 // even. Held backends and those not usable are nobody's surplus: their
-// connections are drained or reset for other reasons.
+// connections are drained or reset for other reasons. Suspicion does not count
+// here, for it passes; and by source nothing is moved, since a client would
+// come back to where it was.
 func (t *Table) Surplus(now time.Duration, active func(i int) int) []int {
 	over := make([]int, len(t.backends))
-	if len(t.tiers) == 0 {
+	if t.suspects {
+		calm := slices.Clone(t.backends)
+		for i := range calm {
+			calm[i].Suspect = false
+		}
+		return New(t.cfg, calm).Surplus(now, active)
+	}
+	if len(t.tiers) == 0 || t.cfg.Policy == Source {
 		return over
 	}
 	connections, shares := 0, 0.0

@@ -67,9 +67,12 @@ type Table struct {
 	// panics are tried in this order when no tier has anybody; the members of
 	// one are equals.
 	panics [][]int
+	// suspects says that some backend is suspect.
+	suspects bool
 }
 
 type tier struct {
+	grade   health.Grade
 	members []int
 	// turns is one cycle of the round robin, longest for uneven weights.
 	turns []int
@@ -80,6 +83,7 @@ func New(cfg Config, backends []Backend) *Table {
 	t := &Table{cfg: cfg, backends: backends}
 	order := map[int]*tier{}
 	for i, b := range backends {
+		t.suspects = t.suspects || b.Suspect
 		if b.Held {
 			continue
 		}
@@ -88,7 +92,7 @@ func New(cfg Config, backends []Backend) *Table {
 			continue
 		}
 		if order[r] == nil {
-			order[r] = &tier{}
+			order[r] = &tier{grade: b.Grade}
 		}
 		order[r].members = append(order[r].members, i)
 	}
