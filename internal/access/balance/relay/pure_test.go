@@ -235,7 +235,11 @@ func TestUnacknowledged(t *testing.T) {
 		{unix.TCPInfo{Unacked: 5, Retransmits: 1, Backoff: 1}, false},
 		{unix.TCPInfo{Unacked: 1, Retransmits: 2}, true},
 		{unix.TCPInfo{Unacked: 1, Backoff: 2}, true},
-		{unix.TCPInfo{Backoff: 3}, false}, // probing a closed window
+		{unix.TCPInfo{Backoff: 3, Snd_wnd: 65536, Snd_mss: 1448}, false},                   // nothing to send
+		{unix.TCPInfo{Backoff: 3, Notsent_bytes: 9, Snd_mss: 1448}, false},                 // probing a closed window
+		{unix.TCPInfo{Backoff: 3, Notsent_bytes: 9, Snd_wnd: 100, Snd_mss: 1448}, false},   // a window too small to use
+		{unix.TCPInfo{Backoff: 3, Notsent_bytes: 9, Snd_wnd: 65536, Snd_mss: 1448}, true},  // dropped on the way out
+		{unix.TCPInfo{Backoff: 1, Notsent_bytes: 9, Snd_wnd: 65536, Snd_mss: 1448}, false}, // once is nothing
 	} {
 		if got := unacknowledged(&c.info); got != c.want {
 			t.Errorf("%+v: %v", c.info, got)

@@ -65,7 +65,13 @@ func (l *loop) sample(target *Target, g *group) {
 }
 
 // unacknowledged says whether data was sent again and again without an
-// acknowledgement (tcp_info of linux/tcp.h).
+// acknowledgement (tcp_info of linux/tcp.h). Where this machine itself drops
+// what it sends (a firewall rule on the way out), the kernel counts the data as
+// unsent and probes with it; a window that has room tells that from a peer
+// that does not read.
 func unacknowledged(info *unix.TCPInfo) bool {
-	return info.Unacked > 0 && (info.Retransmits >= lostTwice || info.Backoff >= lostTwice)
+	if info.Unacked > 0 {
+		return info.Retransmits >= lostTwice || info.Backoff >= lostTwice
+	}
+	return info.Notsent_bytes > 0 && info.Backoff >= lostTwice && info.Snd_wnd >= info.Snd_mss
 }
