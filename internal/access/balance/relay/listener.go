@@ -148,6 +148,7 @@ func (l *loop) arm(a *acceptor) {
 	l.unpause(a)
 	generation := l.slots.table[a.slot].generation
 	if errno := sysEpollCtl(l.epfd, unix.EPOLL_CTL_ADD, a.ln.fd, listening, a.slot, generation); errno != 0 {
+		l.engine.log.Warn("cannot watch listener, trying again", "frontend", a.ln.set.Load().Name, "error", errno)
 		l.timers.set(&a.resume, l.now+int64(acceptPause))
 		return
 	}
