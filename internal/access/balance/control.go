@@ -18,6 +18,7 @@ import (
 // Who may open the socket (root, mode 0600) may do all of it.
 type control struct {
 	path     string
+	fresh    string      // where it is until it is published
 	file     os.FileInfo // as it was made, to know it again
 	listener *net.UnixListener
 	server   *http.Server
@@ -34,13 +35,13 @@ func controlFree(path string) error {
 	return fmt.Errorf("control: a balancer answers at %s already; stop it, take over from it with --upgrade, or set another control socket", path)
 }
 
-// openControl listens at path, in place of whatever was there.
+// openControl listens beside path; publish moves the socket there. In between
+// lies the point of no return of a hand-over: what can fail fails before it,
+// and there is never a moment without a socket at path.
 func openControl(path string) (*control, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("control: make directory: %w; set control to a path that can be written", err)
 	}
-	// Bound beside and moved into place, so that there is never a moment
-	// without a socket during a hand-over.
 	fresh := path + ".new"
 	_ = os.Remove(fresh)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fresh, Net: "unix"})
@@ -48,16 +49,30 @@ func openControl(path string) (*control, error) {
 		return nil, fmt.Errorf("control: %w; set control to a path that can be written", err)
 	}
 	l.SetUnlinkOnClose(false)
-	if err := errors.Join(os.Chmod(fresh, 0o600), os.Rename(fresh, path)); err != nil {
-		_ = l.Close()
-		return nil, fmt.Errorf("control: %w", err)
+	c := &control{path: path, fresh: fresh, listener: l}
+	err = os.Chmod(fresh, 0o600)
+	if err == nil {
+		c.file, err = os.Stat(fresh)
 	}
-	file, err := os.Stat(path)
 	if err != nil {
-		_ = l.Close()
+		c.discard()
 		return nil, fmt.Errorf("control: %w", err)
 	}
-	return &control{path: path, file: file, listener: l}, nil
+	return c, nil
+}
+
+// publish puts the socket in place of whatever was at path.
+func (c *control) publish() error {
+	if err := os.Rename(c.fresh, c.path); err != nil {
+		return fmt.Errorf("control: %w", err)
+	}
+	return nil
+}
+
+// discard drops a socket that was not published.
+func (c *control) discard() {
+	_ = c.listener.Close()
+	_ = os.Remove(c.fresh)
 }
 
 // serve answers until ctx ends. The file stays when another process has taken
@@ -69,7 +84,8 @@ func (c *control) serve(ctx context.Context, h http.Handler) {
 	_ = c.server.Serve(c.listener)
 }
 
-// remove takes the file away if it is still this process's.
+// remove takes the file away if it is still this process's. One that has
+// handed over never asks: the other may be about to move its own there.
 func (c *control) remove() {
 	if there, err := os.Stat(c.path); err == nil && os.SameFile(c.file, there) {
 		_ = os.Remove(c.path)

@@ -2,116 +2,134 @@ package balance
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/holdfast-ha/holdfast/internal/access/balance/relay"
 	"github.com/holdfast-ha/holdfast/internal/access/balance/source"
 	"github.com/holdfast-ha/holdfast/internal/health"
 )
 
-// frontend is what runs for one Frontend of the settings.
+// frontend is what runs for one Frontend of the settings. It is never changed:
+// new settings make a new one around the same pools.
 type frontend struct {
 	name   string
 	pool   *pool
 	routes []*pool // in the order of the settings
 }
 
-// plan is a frontend about to run: everything that could fail has been tried.
-type plan struct {
-	settings Frontend
-	// methods and sets are those of the pool, then of the routes.
-	methods []*health.Method
-	sets    []*source.Set
-	fresh   map[string]*os.File
+// change is a set of settings about to be put in force, with all that could
+// fail done already.
+type change struct {
+	settings Settings
+	pools    []poolChange
+	// fresh are listening sockets that nobody accepts from yet, by address.
+	fresh map[string]*os.File
+	// yielded are own listeners that were closed because one of fresh takes
+	// their port.
+	yielded []string
+}
+
+type poolChange struct {
+	name     string
+	settings Pool
+	method   *health.Method
+	set      *source.Set
 }
 
 // apply puts settings in force: first all that can fail, then the change. On
-// an error nothing has changed. Listening sockets that another process handed
-// over are used where the settings name their address.
-func (p *process) apply(s Settings, handed map[string]*os.File) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	plans, err := p.prepare(s, handed)
+// an error nothing has changed.
+func (p *process) apply(s Settings) error {
+	p.applying.Lock()
+	defer p.applying.Unlock()
+	if p.isClosing() {
+		return errClosing
+	}
+	c, err := p.prepare(s, nil)
 	if err != nil {
-		for _, pl := range plans {
-			closeAll(pl.fresh)
-		}
 		return err
 	}
-	keep := map[string]bool{}
-	for _, pl := range plans {
-		p.commit(s, pl)
-		for _, a := range pl.settings.Listen {
-			keep[a] = true
+	p.startPools(c)
+	return p.commit(c)
+}
+
+// prepare opens and checks what the settings need. Listening sockets that
+// another process handed over are used where the settings name their address,
+// and taken out of handed. The caller holds applying.
+func (p *process) prepare(s Settings, handed map[string]*os.File) (*change, error) {
+	c := &change{settings: s, fresh: map[string]*os.File{}}
+	if err := p.preparePools(c); err != nil {
+		return nil, err
+	}
+	if err := p.openListeners(c, handed); err != nil {
+		p.abandon(c)
+		return nil, err
+	}
+	return c, nil
+}
+
+func (p *process) preparePools(c *change) error {
+	var own []string
+	for _, f := range c.settings.Frontends {
+		own = append(own, f.Listen...)
+	}
+	named := map[string]bool{}
+	for _, f := range c.settings.Frontends {
+		for name, settings := range f.pools() {
+			if named[name] {
+				return fmt.Errorf("frontends: two sets of backends are called %s; give the frontend of one another name", name)
+			}
+			named[name] = true
+			method, err := p.openCheck(settings)
+			if err != nil {
+				return fmt.Errorf("frontend %s: %w", f.Name, err)
+			}
+			set := settings.Backends.set(name, f, own, p.known(name), p.log)
+			c.pools = append(c.pools, poolChange{name: name, settings: *settings, method: method, set: set})
 		}
 	}
-	for a, l := range p.listeners {
-		if !keep[a] {
-			_ = l.Close()
-			delete(p.listeners, a)
-		}
-	}
-	p.dropFrontends(s)
-	p.settings = s
 	return nil
 }
 
-// prepare opens and checks what the settings need.
-func (p *process) prepare(s Settings, handed map[string]*os.File) ([]plan, error) {
-	var plans []plan
-	var own []string
-	for _, f := range s.Frontends {
-		own = append(own, f.Listen...)
-	}
-	for _, f := range s.Frontends {
-		pl := plan{settings: f, fresh: map[string]*os.File{}}
-		plans = append(plans, pl)
-		for _, a := range f.Listen {
-			if p.listeners[a] != nil {
-				continue
-			}
-			if file := handed[a]; file != nil {
-				pl.fresh[a] = file
-				delete(handed, a)
-				continue
-			}
-			file, err := relay.Listen(a, f.FreeBind)
-			if err != nil {
-				return plans, fmt.Errorf("frontend %s: listen: %w", f.Name, err)
-			}
-			pl.fresh[a] = file
+// pools yields the pool of the frontend and those of its routes with their
+// names.
+func (f *Frontend) pools() func(yield func(string, *Pool) bool) {
+	return func(yield func(string, *Pool) bool) {
+		if !yield(f.Name, &f.Pool) {
+			return
 		}
-		running := p.running(f.Name)
-		for i, pool := range f.pools() {
-			method, err := p.open(pool)
-			if err != nil {
-				return plans, fmt.Errorf("frontend %s: %w", f.Name, err)
+		for i := range f.Routes {
+			if r := &f.Routes[i]; !yield(r.poolName(f.Name), &r.Pool) {
+				return
 			}
-			pl.methods = append(pl.methods, method)
-			var known []source.Listed
-			if i < len(running) {
-				known = running[i].set.Known()
-			}
-			pl.sets = append(pl.sets, pool.Backends.set(poolName(f.Name, i), f, own, known, p.log))
 		}
-		plans[len(plans)-1] = pl
 	}
-	return plans, nil
 }
 
-// pools lists the pool of the frontend and those of its routes.
-func (f *Frontend) pools() []*Pool {
-	all := []*Pool{&f.Pool}
-	for i := range f.Routes {
-		all = append(all, &f.Routes[i].Pool)
+// poolName names the pool of a route by its first name in alphabetical order:
+// which routes stand before it, and in which order its names do, is no matter.
+// A name belongs to one route of a frontend only.
+func (r *Route) poolName(frontend string) string { return frontend + "/" + slices.Min(r.Names) }
+
+// known is what discovery found for a pool that runs.
+func (p *process) known(name string) []source.Listed {
+	p.mu.Lock()
+	running := p.pools[name]
+	p.mu.Unlock()
+	if running == nil {
+		return nil
 	}
-	return all
+	running.mu.Lock()
+	set := running.set
+	running.mu.Unlock()
+	return set.Known()
 }
 
-// open opens the check of a pool. Credentials that have expired are a mistake
-// in new settings; at the start they are a warning, for clients are better
-// served by a balancer whose checks are refused than by none.
-func (p *process) open(pool *Pool) (*health.Method, error) {
+// openCheck opens the check of a pool. Credentials that have expired are a
+// mistake in new settings; at the start they are a warning, for clients are
+// better served by a balancer whose checks are refused than by none.
+func (p *process) openCheck(pool *Pool) (*health.Method, error) {
 	method, err := pool.Check.open(pool.Backends.SendProxy)
 	if err != nil {
 		return nil, err
@@ -125,57 +143,98 @@ func (p *process) open(pool *Pool) (*health.Method, error) {
 	return method, nil
 }
 
-// running lists the pools of a frontend that runs: its own, then its routes'.
-func (p *process) running(name string) []*pool {
-	f := p.frontends[name]
-	if f == nil {
-		return nil
-	}
-	return append([]*pool{f.pool}, f.routes...)
-}
-
-// poolName is the frontend's for its own pool, the first, and numbered for
-// those of its routes.
-func poolName(frontend string, i int) string {
-	if i == 0 {
-		return frontend
-	}
-	return fmt.Sprintf("%s/%d", frontend, i)
-}
-
-// commit makes one plan real.
-func (p *process) commit(s Settings, pl plan) {
-	f := p.frontends[pl.settings.Name]
-	if f == nil {
-		f = &frontend{name: pl.settings.Name, pool: p.newPool(pl.settings.Name)}
-		p.frontends[f.name] = f
-	}
-	f.pool.start(p.life, pl.settings.Pool, s.Profile, pl.methods[0], pl.sets[0])
-	for len(f.routes) < len(pl.settings.Routes) {
-		f.routes = append(f.routes, p.newPool(poolName(f.name, len(f.routes)+1)))
-	}
-	for _, gone := range f.routes[len(pl.settings.Routes):] {
-		gone.retire()
-	}
-	f.routes = f.routes[:len(pl.settings.Routes)]
-	for i, r := range pl.settings.Routes {
-		f.routes[i].start(p.life, r.Pool, s.Profile, pl.methods[i+1], pl.sets[i+1])
-	}
-	served := f.relay(pl.settings)
-	for _, a := range pl.settings.Listen {
-		if file := pl.fresh[a]; file != nil {
-			l, err := p.engine.Serve(served, file)
-			_ = file.Close()
-			if err != nil {
-				p.log.Error("cannot serve", "frontend", f.name, "listen", a, keyError, err.Error())
-				continue
-			}
-			p.listeners[a] = l
-			p.log.Info("listening", "frontend", f.name, "listen", a)
-			continue
+// startPools starts the pools of a change: with the first list that there is,
+// before anybody is accepted for it.
+func (p *process) startPools(c *change) []*pool {
+	var all []*pool
+	for _, pc := range c.pools {
+		p.mu.Lock()
+		running := p.pools[pc.name]
+		if running == nil {
+			running = p.retired[pc.name]
 		}
-		p.listeners[a].Update(served)
+		p.mu.Unlock()
+		if running == nil {
+			running = p.newPool(pc.name)
+		}
+		running.start(p.life, pc.settings, c.settings.Profile, pc.method, pc.set)
+		p.mu.Lock()
+		p.pools[pc.name] = running
+		delete(p.retired, pc.name)
+		p.mu.Unlock()
+		all = append(all, running)
 	}
+	return all
+}
+
+// commit makes a change real for clients: listeners open, move and close.
+func (p *process) commit(c *change) error {
+	p.mu.Lock()
+	if p.closing {
+		p.mu.Unlock()
+		p.abandon(c)
+		return errClosing
+	}
+	frontends, wanted := map[string]*frontend{}, map[string]bool{}
+	for _, s := range c.settings.Frontends {
+		f := p.assemble(s)
+		frontends[f.name] = f
+		served := f.relay(s)
+		for _, a := range s.Listen {
+			wanted[a] = true
+			p.listen(served, a, c.fresh[a])
+		}
+	}
+	unwanted := p.takeListeners(func(a string) bool { return !wanted[a] })
+	gone := p.takePools(c)
+	p.settings, p.frontends = c.settings, frontends
+	p.mu.Unlock()
+	for _, l := range unwanted {
+		_ = l.Close()
+	}
+	p.retire(gone)
+	return nil
+}
+
+// assemble makes a frontend around its pools. The caller holds the lock.
+func (p *process) assemble(s Frontend) *frontend {
+	f := &frontend{name: s.Name, pool: p.pools[s.Name]}
+	for _, r := range s.Routes {
+		f.routes = append(f.routes, p.pools[r.poolName(s.Name)])
+	}
+	return f
+}
+
+// listen serves an address: from a fresh socket, else by the listener that is
+// there. The caller holds the lock.
+func (p *process) listen(f relay.Frontend, address string, fresh *os.File) {
+	if fresh == nil {
+		if l := p.listeners[address]; l != nil {
+			l.Update(f)
+		}
+		return
+	}
+	l, err := p.engine.Serve(f, fresh)
+	_ = fresh.Close()
+	if err != nil {
+		p.log.Error("cannot serve", "frontend", f.Name, "listen", address, keyError, err.Error())
+		return
+	}
+	p.listeners[address] = l
+	p.log.Info("listening", "frontend", f.Name, "listen", address)
+}
+
+// takeListeners takes those of some addresses out of the map, to be closed
+// without the lock that the caller holds.
+func (p *process) takeListeners(which func(string) bool) []*relay.Listener {
+	var all []*relay.Listener
+	for a, l := range p.listeners {
+		if which(a) {
+			all = append(all, l)
+			delete(p.listeners, a)
+		}
+	}
+	return all
 }
 
 // relay is the frontend as the relay takes it.
@@ -198,32 +257,21 @@ func (f *frontend) relay(s Frontend) relay.Frontend {
 	return r
 }
 
-// dropFrontends retires frontends that the settings no longer have.
-func (p *process) dropFrontends(s Settings) {
-	named := map[string]bool{}
-	for _, f := range s.Frontends {
-		named[f.Name] = true
-	}
-	for name, f := range p.frontends {
-		if named[name] {
-			continue
+// poolsOf lists the pools in force of one frontend or, for "", of all.
+func (p *process) poolsOf(name string) []*pool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []*pool
+	for f := range maps.Values(p.frontends) {
+		if name == "" || name == f.name {
+			all = append(append(all, f.pool), f.routes...)
 		}
-		delete(p.frontends, name)
-		for _, gone := range append(f.routes, f.pool) {
-			gone.retire()
-		}
-		p.log.Info("frontend removed", "frontend", name)
 	}
+	return all
 }
 
-func (f *frontend) halt() {
-	for _, p := range append(f.routes, f.pool) {
-		p.halt()
-	}
-}
-
-func closeAll(files map[string]*os.File) {
-	for _, f := range files {
-		_ = f.Close()
-	}
+func (p *process) isClosing() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closing
 }

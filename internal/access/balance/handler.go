@@ -29,7 +29,7 @@ func (p *process) serveHold(held bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id, frontend := r.URL.Query().Get("backend"), r.URL.Query().Get("frontend")
 		found := 0
-		for _, pool := range p.pools(frontend) {
+		for _, pool := range p.poolsOf(frontend) {
 			if pool.hold(id, held) {
 				found++
 			}
@@ -40,17 +40,4 @@ func (p *process) serveHold(held bool) http.HandlerFunc {
 		}
 		_, _ = fmt.Fprintf(w, "%d", found)
 	}
-}
-
-// pools lists the pools of one frontend or, for "", of all.
-func (p *process) pools(frontend string) []*pool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var all []*pool
-	for name, f := range p.frontends {
-		if frontend == "" || frontend == name {
-			all = append(append(all, f.pool), f.routes...)
-		}
-	}
-	return all
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,12 +18,6 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/access/balance/relay"
 	"github.com/holdfast-ha/holdfast/internal/base/telemetry"
 	"github.com/holdfast-ha/holdfast/internal/health"
-)
-
-// Conditions of /readyz.
-const (
-	condFrontends = "frontends" // every frontend has a backend to offer
-	condLoop      = "loop"
 )
 
 // process is `holdfast balance run`.
@@ -40,21 +35,41 @@ type process struct {
 	started  time.Time
 	life     context.Context // of pools; ends after the drain
 	// handed is closed when a newer process has taken over the listeners.
-	handed     chan struct{}
-	handedOnce sync.Once
-	// quiet is closed when the telemetry port is free again.
+	handed chan struct{}
+	// hush frees the telemetry port for a newer process; quiet is closed when
+	// it is free.
+	hush  context.CancelFunc
 	quiet chan struct{}
+	// steered counts the rounds of steer.
+	steered atomic.Uint64
 
-	mu        sync.Mutex
-	settings  Settings
+	// applying lets one change of the settings happen at a time. It is held
+	// while sources and files are waited for; mu never is, so that a file
+	// system that hangs stops neither status nor a signal.
+	applying sync.Mutex
+
+	mu       sync.Mutex
+	settings Settings
+	// frontends are those in force; each is replaced whole.
 	frontends map[string]*frontend
+	// pools run, by name; retired ones wait for their last connection.
+	pools     map[string]*pool
+	retired   map[string]*pool
 	listeners map[string]*relay.Listener // by address
 	reloaded  time.Time
 	reloadErr error
+	closing   bool // nothing listens any more, and nothing may
+	succession
 }
 
-// run serves until ctx ends, then drains.
+// run serves until ctx ends or a newer process has taken over, then drains.
 func run(ctx context.Context, stderr io.Writer, q *quick, load func() (Settings, error)) error {
+	// First of all: until somebody listens to it, SIGHUP ends a process.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2)
+	defer signal.Stop(signals)
+	// Before the file is read: what changes from here on is seen later.
+	seen := stamp(q.path)
 	settings, err := load()
 	if err != nil {
 		return err
@@ -76,25 +91,24 @@ func run(ctx context.Context, stderr io.Writer, q *quick, load func() (Settings,
 	defer wg.Wait()
 	defer end()
 
-	taken, err := p.takeOver(ctx, settings.Control, q.upgrade)
+	ctl, err := p.begin(ctx, settings, q.upgrade)
+	if errors.Is(err, errStopped) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	defer taken.close()
-	ctl, err := p.begin(ctx, settings, taken)
-	if err != nil {
-		return err
-	}
-	return p.serve(ctx, settings, ctl)
+	p.serve(ctx, settings, ctl, signals, seen)
+	return nil
 }
 
 func newProcess(file string, load func() (Settings, error), log *slog.Logger) (*process, error) {
 	start := time.Now()
 	p := &process{
 		load: load, file: file, log: log, started: start, clock: func() time.Duration { return time.Since(start) },
-		registry: telemetry.NewRegistry(), handed: make(chan struct{}), quiet: make(chan struct{}),
-		ready: telemetry.Require(condFrontends), alive: telemetry.Require(condLoop),
-		frontends: map[string]*frontend{}, listeners: map[string]*relay.Listener{},
+		registry: telemetry.NewRegistry(), handed: make(chan struct{}), quiet: make(chan struct{}), hush: func() {},
+		ready: telemetry.Require(condFrontends, condServing), alive: telemetry.Require(condLoop),
+		frontends: map[string]*frontend{}, pools: map[string]*pool{}, retired: map[string]*pool{}, listeners: map[string]*relay.Listener{},
 	}
 	var err error
 	if p.engine, err = relay.New(relay.Options{Log: log, Observe: p.observe}); err != nil {
@@ -106,57 +120,93 @@ func newProcess(file string, load func() (Settings, error), log *slog.Logger) (*
 	return p, nil
 }
 
-// begin puts the settings in force, and takes the control socket.
-func (p *process) begin(ctx context.Context, settings Settings, taken *handover) (*control, error) {
-	if taken == nil {
-		// Before anything listens: two processes with one control socket are
-		// one too many.
-		if err := controlFree(settings.Control); err != nil {
+// errStopped says that the process was asked to stop before it served.
+var errStopped = errors.New("stopped before it served")
+
+// begin puts the settings in force and takes the control socket: as the only
+// process, or in place of one that runs.
+func (p *process) begin(ctx context.Context, settings Settings, upgrade bool) (*control, error) {
+	p.applying.Lock()
+	defer p.applying.Unlock()
+	if upgrade {
+		taken, err := p.takeOver(ctx, settings.Control)
+		if err != nil {
 			return nil, err
 		}
+		if taken != nil {
+			defer taken.close()
+			return p.succeed(ctx, settings, taken)
+		}
 	}
-	if err := p.apply(settings, taken.files()); err != nil {
+	return p.startAlone(settings)
+}
+
+// startAlone begins as the only process. Whatever can fail comes before the first
+// client is accepted.
+func (p *process) startAlone(settings Settings) (*control, error) {
+	// Before anything listens: two processes with one control socket are one
+	// too many.
+	if err := controlFree(settings.Control); err != nil {
 		return nil, err
 	}
-	if taken != nil {
-		p.awaitVerdicts(ctx)
-		if err := taken.finish(); err != nil {
-			return nil, err
-		}
-		p.log.Info("took over from the process before", "listeners", taken.count)
+	c, err := p.prepare(settings, nil)
+	if err != nil {
+		return nil, err
 	}
-	return openControl(settings.Control)
+	ctl, err := openControl(settings.Control)
+	if err != nil {
+		p.abandon(c)
+		return nil, err
+	}
+	if err := ctl.publish(); err != nil {
+		ctl.discard()
+		p.abandon(c)
+		return nil, err
+	}
+	p.startPools(c)
+	return ctl, p.commit(c)
 }
 
 // serve runs everything beside the engine until ctx ends or a newer process
 // has taken over; then connections drain.
-func (p *process) serve(ctx context.Context, settings Settings, ctl *control) error {
-	working, stop := context.WithCancel(ctx)
+func (p *process) serve(ctx context.Context, settings Settings, ctl *control, signals <-chan os.Signal, seen string) {
+	// While connections drain a person may still ask; the settings stay as
+	// they are, lest a listener be opened again.
+	asked, deaf := context.WithCancel(context.WithoutCancel(ctx))
+	watching, blind := context.WithCancel(ctx)
+	loud, hush := context.WithCancel(asked)
+	p.hush = hush
+	reread := make(chan struct{}, 1)
 	var wg sync.WaitGroup
-	wg.Go(func() { ctl.serve(working, p.handler()) })
-	wg.Go(func() { p.serveTelemetry(working, settings.Telemetry.Listen) })
-	wg.Go(func() { p.watch(working) })
-	notify("READY=1")
+	wg.Go(func() { ctl.serve(asked, p.handler()) })
+	wg.Go(func() { p.serveTelemetry(loud, settings.Telemetry.Listen) })
+	wg.Go(func() { p.steer(watching, signals, reread) })
+	wg.Go(func() { p.follow(watching, sight{taken: seen, last: seen}, reread) })
+	wg.Go(func() { p.feelPulse(asked) })
+	notify(fmt.Sprintf("MAINPID=%d\nREADY=1", os.Getpid()))
 	p.log.Info("balancer started", "frontends", len(settings.Frontends), "pid", os.Getpid())
 	select {
 	case <-ctx.Done():
 		notify("STOPPING=1")
-		p.drain()
-		stop()
 	case <-p.handed:
-		stop()
-		p.drain()
+		deaf() // the control socket is the newer process's
 	}
-	wg.Wait()
+	blind()
+	p.drain()
+	p.awaitOffer()
+	hush()
+	deaf()
+	within2s(wg.Wait)
 	p.halt()
-	ctl.remove()
-	return nil
+	if !p.isHanded() {
+		ctl.remove()
+	}
 }
 
 // drain stops accepting and waits for the last connection, at most for the
 // time that the settings give.
 func (p *process) drain() {
-	limit := p.closeListeners()
+	limit := p.close()
 	n := p.engine.Active()
 	p.log.Info("draining", "connections", n, "at_most", limit.String())
 	deadline := time.NewTimer(limit)
@@ -169,148 +219,74 @@ func (p *process) drain() {
 	}
 }
 
-func (p *process) closeListeners() time.Duration {
+// errClosing is why settings are not taken any more.
+var errClosing = errors.New("this process drains and takes no settings any more")
+
+// close ends all listeners for good, and returns how long connections may
+// go on.
+func (p *process) close() time.Duration {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	for a, l := range p.listeners {
+	p.closing = true
+	all, limit := p.listeners, p.settings.Drain
+	p.listeners = map[string]*relay.Listener{}
+	p.mu.Unlock()
+	p.ready.Set(condServing, errors.New("draining"))
+	for _, l := range all {
 		_ = l.Close()
-		delete(p.listeners, a)
 	}
-	return p.settings.Drain
+	return limit
 }
 
+// halt ends sources and checks. One that reads from a file system that hangs
+// ends with the process.
 func (p *process) halt() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, f := range p.frontends {
-		f.halt()
+	var wg sync.WaitGroup
+	for _, pool := range p.pools {
+		wg.Go(pool.halt)
 	}
-}
-
-// watchEvery is how often the settings file is looked at.
-const watchEvery = time.Second
-
-// watch reloads on SIGHUP and when the file changes, and starts a newer
-// process on SIGUSR2.
-func (p *process) watch(ctx context.Context) {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR2)
-	defer signal.Stop(signals)
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	seen := stamp(p.file)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case s := <-signals:
-			if s == syscall.SIGUSR2 {
-				p.startSuccessor()
-				continue
-			}
-			seen = stamp(p.file)
-			p.reload()
-		case <-tick.C:
-			p.judgeReady()
-			// A missing file is an editor at work, not a wish.
-			if now := stamp(p.file); now != seen && now != "" {
-				seen = now
-				p.reload()
-			}
-		}
-	}
-}
-
-// stamp identifies the content of a file as it is now; "" when it cannot be
-// read.
-func stamp(path string) string {
-	info, err := os.Stat(path)
-	if path == "" || err != nil {
-		return ""
-	}
-	inode := uint64(0)
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		inode = st.Ino
-	}
-	return fmt.Sprint(info.ModTime().UnixNano(), info.Size(), inode)
-}
-
-// reload puts the settings as they are now in force, or keeps the old ones and
-// says why.
-func (p *process) reload() {
-	settings, err := p.load()
-	if err == nil {
-		err = p.apply(settings, nil)
-	}
-	p.mu.Lock()
-	p.reloadErr, p.reloaded = err, time.Now()
 	p.mu.Unlock()
-	p.stats.reloaded(err)
-	if err != nil {
-		p.log.Error("settings not taken; the old ones stay in force", keyError, err.Error())
-		return
-	}
-	p.log.Info("settings taken", "frontends", len(settings.Frontends))
+	within2s(wg.Wait)
 }
 
-// judgeReady keeps /readyz: every frontend has somebody to offer.
-func (p *process) judgeReady() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var without []error
-	for _, f := range p.frontends {
-		if f.pool.view.Load().table.Usable() == 0 {
-			without = append(without, fmt.Errorf("frontend %s has no backend that is ready", f.name))
-		}
-	}
-	p.ready.Set(condFrontends, first(errors.Join(without...)))
-}
-
-// retryEvery is how often a telemetry port that is taken is tried again.
-const retryEvery = 2 * time.Second
-
-// serveTelemetry waits for the port where it is taken: a process that hands
-// over keeps it a little longer than its listeners.
-func (p *process) serveTelemetry(ctx context.Context, listen string) {
-	defer close(p.quiet)
-	said := false
-	for ctx.Err() == nil {
-		server, err := telemetry.Listen("telemetry.listen", listen, p.registry, p.alive, p.ready)
-		if err == nil {
-			server.Handle("GET /status", p.handler())
-			err = server.Serve(ctx)
-		}
-		if err != nil && !said {
-			said = true
-			p.log.Warn("telemetry is not served; clients are, and it is tried again", keyError, err.Error())
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryEvery):
-		}
+// within2s waits for something, but not for ever: long enough for whatever
+// ends with its context, short beside the time that a service manager gives.
+func within2s(wait func()) bool {
+	done := make(chan struct{})
+	go func() { wait(); close(done) }()
+	timer := time.NewTimer(2 * time.Second)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
 	}
 }
 
-// awaitVerdicts waits until every backend was judged once, at most as long as
-// the slowest check may take.
-func (p *process) awaitVerdicts(ctx context.Context) {
+// awaitVerdicts waits until every backend of the pools was judged once, at
+// most as long as the slowest check may take.
+func awaitVerdicts(ctx context.Context, pools []*pool) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	for !p.judgedAll() {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !judgedAll(pools) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(10 * time.Millisecond):
+		case <-tick.C:
 		}
 	}
 }
 
-func (p *process) judgedAll() bool {
-	for _, pool := range p.pools("") {
-		if len(pool.view.Load().table.Backends()) == 0 {
+func judgedAll(pools []*pool) bool {
+	for _, pool := range pools {
+		backends := pool.view.Load().table.Backends()
+		if len(backends) == 0 {
 			return false
 		}
-		for _, b := range pool.view.Load().table.Backends() {
+		for _, b := range backends {
 			if b.Grade == health.Unknown {
 				return false
 			}

@@ -51,7 +51,7 @@ func (b *Backends) static() []source.Backend {
 // apiserver as much as everybody else. nil, for a frontend that expects PROXY
 // headers, means that discovery dials the server itself.
 func dialSelf(f Frontend) func(context.Context, string, string) (net.Conn, error) {
-	if f.AcceptProxy {
+	if f.AcceptProxy || len(f.Listen) == 0 {
 		return nil
 	}
 	network, address := "tcp", f.Listen[0]

@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,36 +21,54 @@ import (
 // The hand-over to a newer process, over the control socket:
 //
 //	new → old   POST /upgrade
-//	old → new   {"listen": [addresses]} and a line feed, with the listening
-//	            sockets attached (SCM_RIGHTS), in the same order
-//	new → old   "go\n" once it accepts on them and knows its backends
-//	old → new   "gone\n": it has stopped accepting, and drains
+//	old → new   an offer: one line of JSON, with the listening sockets attached
+//	            (SCM_RIGHTS) in the order of its addresses; or an HTTP error
+//	            that says why not
+//	new → old   "go\n" once it knows its backends and holds its control socket
+//	old → new   "gone\n" once it has stopped accepting; it drains from here on
 //
-// Until "go" the old process serves as if nobody had asked; a newer one that
-// dies half way changes nothing. Both accept for a moment, so no connection
-// finds nobody.
+// Until "go" the old process serves as if nobody had asked, and the newer one
+// accepts nobody: it may hang or die, and no client is with it. After "go" the
+// newer one serves whatever becomes of the old one, which may have died: it
+// holds the sockets, and clients wait in their backlog for the moment between.
+//
+// An old process that does not wait any longer says "no: " and why. So that no
+// "go" crosses it, it first closes its side for reading: what was written
+// before counts, and what comes later fails where it is written.
 
 // mostHanded is how many descriptors fit into one message (SCM_MAX_FD,
 // include/net/scm.h).
 const mostHanded = 253
 
-// handover is the newer process's side. A nil one took nothing.
+// mostOffered bounds an offer: 253 paths and a few hundred held backends.
+const mostOffered = 256 << 10
+
+// handover is the newer process's side.
 type handover struct {
 	conn      *net.UnixConn
-	listeners map[string]*os.File
+	listeners map[string]*os.File // those not used yet
+	held      map[string][]string
 	count     int
 }
 
 // offer is the old process's message.
 type offer struct {
 	Listen []string `json:"listen"`
+	// Held are the backends that a person has taken out of service, by pool.
+	Held map[string][]string `json:"held,omitempty"`
 }
 
-// takeOver asks the running process for its listening sockets.
-func (p *process) takeOver(ctx context.Context, control string, upgrade bool) (*handover, error) {
-	if !upgrade {
-		return nil, nil
-	}
+const (
+	// handoverPatience is for one step of the other side that takes no thought.
+	handoverPatience = 10 * time.Second
+	// goPatience is how long the old process waits for "go": the newer one
+	// reads credentials and awaits the first verdicts, at most 3 s.
+	goPatience = 30 * time.Second
+)
+
+// takeOver asks the process that runs for its listening sockets. It returns
+// nil when there is none.
+func (p *process) takeOver(ctx context.Context, control string) (*handover, error) {
 	raw, err := new(net.Dialer).DialContext(ctx, "unix", control)
 	if err != nil {
 		p.log.Warn("nobody to take over from; starting as usual", "control", control, keyError, err.Error())
@@ -64,40 +82,129 @@ func (p *process) takeOver(ctx context.Context, control string, upgrade bool) (*
 	return h, nil
 }
 
-// patience of both sides for one step of the other.
-const handoverPatience = 10 * time.Second
+// succeed begins in place of the process that runs.
+func (p *process) succeed(ctx context.Context, settings Settings, taken *handover) (*control, error) {
+	interim, bridged := bridge(settings, taken.listeners)
+	c, err := p.prepare(interim, taken.listeners)
+	if err != nil {
+		return nil, err
+	}
+	ctl, err := openControl(settings.Control)
+	if err != nil {
+		p.abandon(c)
+		return nil, err
+	}
+	pools := p.startPools(c)
+	keepHeld(pools, taken.held)
+	awaitVerdicts(ctx, pools)
+	if err = errStopped; ctx.Err() == nil {
+		err = taken.finish(p.log.Warn)
+	}
+	if err != nil {
+		ctl.discard()
+		p.abandon(c)
+		return nil, err
+	}
+	// Nothing fails from here on: nobody else serves.
+	taken.close() // what the settings do not name must not stay open
+	if err := p.commit(c); err != nil {
+		return nil, err
+	}
+	if err := ctl.publish(); err != nil {
+		p.log.Error("status, drain and upgrade cannot be asked for", keyError, err.Error())
+	}
+	p.log.Info("took over from the process before", "listeners", taken.count)
+	if bridged {
+		p.unbridge(settings)
+	}
+	return ctl, nil
+}
 
+// unbridge listens on the addresses of the settings, now that the process
+// before no longer holds any that overlap them.
+func (p *process) unbridge(settings Settings) {
+	c, err := p.prepare(settings, nil)
+	if err == nil {
+		p.startPools(c)
+		err = p.commit(c)
+	}
+	p.noteReload(settings, err)
+}
+
+// receive asks for the offer and reads it.
 func (h *handover) receive() error {
 	_ = h.conn.SetDeadline(time.Now().Add(handoverPatience))
 	if _, err := fmt.Fprint(h.conn, "POST /upgrade HTTP/1.1\r\nHost: balance\r\nContent-Length: 0\r\n\r\n"); err != nil {
 		return fmt.Errorf("ask for listeners: %w", err)
 	}
-	text, oob := make([]byte, 64<<10), make([]byte, unix.CmsgSpace(4*mostHanded))
-	n, oobn, _, _, err := h.conn.ReadMsgUnix(text, oob)
+	text, files, err := readOffer(h.conn)
+	if err == nil {
+		var o offer
+		if o, err = decodeOffer(text, len(files)); err == nil {
+			for i, a := range o.Listen {
+				h.listeners[a] = files[i]
+			}
+			h.held, h.count = o.Held, len(files)
+			return nil
+		}
+	}
+	for _, f := range files {
+		_ = f.Close()
+	}
+	return err
+}
+
+// readOffer reads up to the end of the line, or of the HTTP answer, with the
+// sockets that come along.
+func readOffer(conn *net.UnixConn) (text []byte, files []*os.File, err error) {
+	part, oob := make([]byte, 64<<10), make([]byte, unix.CmsgSpace(4*mostHanded))
+	for len(text) < mostOffered {
+		n, oobn, _, _, err := conn.ReadMsgUnix(part, oob)
+		text = append(text, part[:n]...)
+		if oobn > 0 {
+			fds, err := rights(oob[:oobn])
+			for _, fd := range fds {
+				syscall.CloseOnExec(fd)
+				files = append(files, os.NewFile(uintptr(fd), "listener"))
+			}
+			if err != nil {
+				return text, files, err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF), n == 0 && err == nil:
+			return text, files, nil
+		case err != nil:
+			return text, files, fmt.Errorf("receive listeners: %w", err)
+		case bytes.HasPrefix(text, []byte("{")) && bytes.HasSuffix(text, []byte("\n")):
+			return text, files, nil
+		}
+	}
+	return text, files, errors.New("receive listeners: the answer has no end")
+}
+
+// decodeOffer reads an offer that came with so many sockets, or why there is
+// none.
+func decodeOffer(text []byte, sockets int) (offer, error) {
+	var o offer
+	if bytes.HasPrefix(text, []byte("HTTP/")) {
+		return o, refusal(text)
+	}
+	if err := json.Unmarshal(text, &o); err != nil || len(o.Listen) != sockets {
+		return offer{}, fmt.Errorf("receive listeners: %d sockets came with %q", sockets, firstLine(text))
+	}
+	return o, nil
+}
+
+// refusal is the reason in an HTTP error.
+func refusal(text []byte) error {
+	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(text)), nil)
 	if err != nil {
 		return fmt.Errorf("receive listeners: %w", err)
 	}
-	fds, err := rights(oob[:oobn])
-	if err != nil {
-		return err
-	}
-	files := make([]*os.File, len(fds))
-	for i, fd := range fds {
-		syscall.CloseOnExec(fd)
-		files[i] = os.NewFile(uintptr(fd), "listener")
-	}
-	var o offer
-	if err := json.Unmarshal(text[:n], &o); err != nil || len(o.Listen) != len(files) {
-		for _, f := range files {
-			_ = f.Close()
-		}
-		return fmt.Errorf("receive listeners: %d sockets came with %q", len(files), firstLine(text[:n]))
-	}
-	for i, a := range o.Listen {
-		h.listeners[a] = files[i]
-	}
-	h.count = len(files)
-	return nil
+	defer func() { _ = resp.Body.Close() }()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	return fmt.Errorf("refused: %s", firstLine(body))
 }
 
 func firstLine(b []byte) string {
@@ -115,159 +222,48 @@ func rights(oob []byte) ([]int, error) {
 	for _, m := range messages {
 		fds, err := unix.ParseUnixRights(&m)
 		if err != nil {
-			return nil, fmt.Errorf("receive listeners: %w", err)
+			return all, fmt.Errorf("receive listeners: %w", err)
 		}
 		all = append(all, fds...)
 	}
 	return all, nil
 }
 
-func (h *handover) files() map[string]*os.File {
-	if h == nil {
+// finish tells the old process that it may stop accepting, and waits until it
+// has, or is no more. An error means that it goes on instead.
+func (h *handover) finish(warn func(string, ...any)) error {
+	_ = h.conn.SetDeadline(time.Now().Add(handoverPatience))
+	_, unsaid := fmt.Fprintln(h.conn, "go")
+	line, err := bufio.NewReader(h.conn).ReadString('\n')
+	if line == "gone\n" {
 		return nil
 	}
-	return h.listeners
-}
-
-// finish tells the old process that it may stop accepting, and waits until it
-// has.
-func (h *handover) finish() error {
-	_ = h.conn.SetDeadline(time.Now().Add(handoverPatience))
-	if _, err := fmt.Fprintln(h.conn, "go"); err != nil {
-		return fmt.Errorf("upgrade: the running process went away before the hand-over: %w", err)
+	if reason, no := strings.CutPrefix(line, "no: "); no {
+		return fmt.Errorf("upgrade: the running process goes on: %s", strings.TrimSpace(reason))
 	}
-	if line, err := bufio.NewReader(h.conn).ReadString('\n'); err != nil || line != "gone\n" {
-		return fmt.Errorf("upgrade: the running process did not confirm the hand-over: %q, %w", line, err)
+	if unsaid != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("upgrade: the running process lives and does not listen: %w", unsaid)
 	}
+	warn("the process before did not say farewell; taking over all the same", keyError, fmt.Sprint(errors.Join(unsaid, err)))
 	return nil
 }
 
 // close drops what was not used.
 func (h *handover) close() {
-	if h == nil {
-		return
-	}
 	closeAll(h.listeners)
 	_ = h.conn.Close()
 }
 
-// handOver is the old process's side.
-func (p *process) handOver(w http.ResponseWriter, _ *http.Request) {
-	raw, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	conn, ok := raw.(*net.UnixConn)
-	if !ok {
-		_ = raw.Close()
-		return
-	}
-	defer func() { _ = conn.Close() }()
-	if err := p.offer(conn); err != nil {
-		p.log.Warn("hand-over broken off; this process goes on", keyError, err.Error())
-		return
-	}
-	p.handedOnce.Do(func() { close(p.handed) })
-	p.closeListeners()
-	select {
-	case <-p.quiet:
-	case <-time.After(time.Second): // the newer process tries the port again
-	}
-	_, _ = fmt.Fprintln(conn, "gone")
-}
-
-// offer sends the listening sockets and waits for the go.
-func (p *process) offer(conn *net.UnixConn) error {
-	var o offer
-	var files []*os.File
-	defer func() {
-		for _, f := range files {
-			_ = f.Close()
-		}
-	}()
-	p.mu.Lock()
-	for a, l := range p.listeners {
-		f, err := l.File()
-		if err != nil {
-			p.mu.Unlock()
-			return fmt.Errorf("copy listener %s: %w", a, err)
-		}
-		o.Listen, files = append(o.Listen, a), append(files, f)
-	}
-	p.mu.Unlock()
-	if len(files) > mostHanded {
-		return fmt.Errorf("%d listeners do not fit into one message of %d", len(files), mostHanded)
-	}
-	text, err := json.Marshal(o)
-	if err != nil {
-		return fmt.Errorf("encode listeners: %w", err)
-	}
-	// The files stay open until this returns.
-	fds, err := numbers(files)
-	if err != nil {
-		return err
-	}
-	_ = conn.SetDeadline(time.Now().Add(handoverPatience))
-	if _, _, err := conn.WriteMsgUnix(append(text, '\n'), unix.UnixRights(fds...), nil); err != nil {
-		return fmt.Errorf("send listeners: %w", err)
-	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil || line != "go\n" {
-		return fmt.Errorf("the newer process did not say go: %q, %w", line, err)
-	}
-	return nil
-}
-
-// numbers are the descriptors of files. File.Fd would make the sockets
-// blocking, for this process, too.
-func numbers(files []*os.File) ([]int, error) {
-	var fds []int
-	for _, f := range files {
-		raw, err := f.SyscallConn()
-		if err == nil {
-			err = raw.Control(func(fd uintptr) { fds = append(fds, int(fd)) })
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read descriptor of listener: %w", err)
+// keepHeld takes backends out of service that a person had taken out of it in the
+// process before. Those not listed yet are held as soon as they are.
+func keepHeld(pools []*pool, held map[string][]string) {
+	for _, pool := range pools {
+		for _, id := range held[pool.name] {
+			if !pool.hold(id, true) {
+				pool.mu.Lock()
+				pool.roster.held[id] = true
+				pool.mu.Unlock()
+			}
 		}
 	}
-	return fds, nil
-}
-
-// startSuccessor runs this program again, from its present file on disk, to
-// take over.
-func (p *process) startSuccessor() {
-	args := os.Args[1:]
-	if !slices.Contains(args, "--upgrade") {
-		args = append(slices.Clone(args), "--upgrade")
-	}
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := cmd.Start(); err != nil {
-		p.log.Error("cannot start the newer process; this one goes on", keyError, err.Error())
-		return
-	}
-	p.log.Info("started a newer process", "pid", cmd.Process.Pid)
-	notify(fmt.Sprintf("MAINPID=%d", cmd.Process.Pid))
-	go func() {
-		if err := cmd.Wait(); err != nil {
-			p.log.Warn("the newer process ended", keyError, err.Error())
-			notify(fmt.Sprintf("MAINPID=%d", os.Getpid()))
-		}
-	}()
-}
-
-// notify tells systemd, when it asked to be told (sd_notify(3)).
-func notify(state string) {
-	path := os.Getenv("NOTIFY_SOCKET")
-	if path == "" {
-		return
-	}
-	conn, err := net.Dial("unixgram", path)
-	if err != nil {
-		return
-	}
-	_, err = conn.Write([]byte(state))
-	_ = errors.Join(err, conn.Close())
 }
