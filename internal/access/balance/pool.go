@@ -41,7 +41,7 @@ type pool struct {
 	set     *source.Set
 	life    context.Context    // of checks
 	stop    context.CancelFunc // of the sources
-	sources sync.WaitGroup
+	sources *sync.WaitGroup    // of one start
 	checks  sync.WaitGroup
 }
 
@@ -135,7 +135,7 @@ func (p *pool) start(life context.Context, cfg Pool, profile string, method *hea
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	same := p.roster != nil && p.profile == profile && p.cfg.Check == cfg.Check && p.cfg.Backends.SendProxy == cfg.Backends.SendProxy
-	p.cfg, p.profile, p.set, p.life, p.stop = cfg, profile, set, life, cancel
+	p.cfg, p.profile, p.set, p.life, p.stop, p.sources = cfg, profile, set, life, cancel, &sync.WaitGroup{}
 	if p.roster == nil {
 		p.roster = newRoster(cfg)
 	}
@@ -165,14 +165,18 @@ func (p *pool) remake(id string) {
 	p.check(m)
 }
 
-// haltSources ends the sources; checks and connections go on.
+// haltSources ends the sources; checks and connections go on. One that reads
+// from a file system that hangs is not waited for: it has nothing to say any
+// more.
 func (p *pool) haltSources() {
 	p.mu.Lock()
-	stop := p.stop
+	stop, sources := p.stop, p.sources
 	p.mu.Unlock()
 	if stop != nil {
 		stop()
-		p.sources.Wait()
+		if !within2s(sources.Wait) {
+			p.log.Warn("a source of backends does not end; is it a file on a file system that hangs?")
+		}
 	}
 }
 
@@ -244,16 +248,6 @@ func (p *pool) every(ctx context.Context) {
 			p.forget()
 		}
 		p.mu.Unlock()
-	}
-}
-
-// retire ends a pool that the settings no longer have: its connections drain.
-func (p *pool) retire() {
-	p.halt()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for id := range p.members {
-		p.end(action{id: id, cause: "frontend removed", how: Drain})
 	}
 }
 
