@@ -135,7 +135,7 @@ func statusCommand() *cobra.Command {
 // verdict is the exit code: 1 when a frontend has nobody to offer.
 func (s Status) verdict() error {
 	for _, f := range s.Frontends {
-		usable := false
+		usable := f.Removed // nobody is sent there
 		for _, b := range f.Backends {
 			usable = usable || b.Grade.Usable() && !b.Held
 		}

@@ -25,7 +25,7 @@ type Status struct {
 	PID      int            `json:"pid"`
 	Started  time.Time      `json:"started"`
 	Settings SettingsStatus `json:"settings"`
-	// Draining says that a newer process has taken over.
+	// Draining says that nobody is accepted any more: after SIGTERM.
 	Draining    bool             `json:"draining"`
 	Connections int              `json:"connections"`
 	Frontends   []FrontendStatus `json:"frontends"`
@@ -45,6 +45,9 @@ type FrontendStatus struct {
 	Listen []string `json:"listen,omitempty"`
 	Names  []string `json:"names,omitempty"` // of a route
 	Zone   string   `json:"zone,omitempty"`
+	// Removed says that the settings no longer have it; it is listed until its
+	// last connection has ended.
+	Removed bool `json:"removed,omitempty"`
 	// Doubt says that every backend failed at once and the node doubts itself.
 	Doubt    bool            `json:"doubt"`
 	Backends []BackendStatus `json:"backends"`
@@ -89,11 +92,7 @@ func (p *process) status() Status {
 	if p.reloadErr != nil {
 		s.Settings.Error = p.reloadErr.Error()
 	}
-	select {
-	case <-p.handed:
-		s.Draining = true
-	default:
-	}
+	s.Draining = p.closing
 	for _, set := range p.settings.Frontends {
 		f := p.frontends[set.Name]
 		st := f.pool.status()
@@ -104,6 +103,11 @@ func (p *process) status() Status {
 			st.Names = r.Names
 			s.Frontends = append(s.Frontends, st)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.retired)) {
+		st := p.retired[name].status()
+		st.Removed = true
+		s.Frontends = append(s.Frontends, st)
 	}
 	return s
 }
@@ -145,6 +149,11 @@ func (s Status) print(w io.Writer) error {
 			return fmt.Errorf("print status: %w", err)
 		}
 	}
+	if s.Draining {
+		if _, err := fmt.Fprintf(w, "This process drains %d connections and accepts none.\n\n", s.Connections); err != nil {
+			return fmt.Errorf("print status: %w", err)
+		}
+	}
 	for i, f := range s.Frontends {
 		if i > 0 {
 			_, _ = fmt.Fprintln(w)
@@ -179,6 +188,9 @@ func (f FrontendStatus) print(w io.Writer) error {
 }
 
 func (f FrontendStatus) mood() string {
+	if f.Removed {
+		return "  (removed from the settings: its connections drain)"
+	}
 	if f.Doubt {
 		return "  (every backend failed at once: this node doubts itself and tries them all)"
 	}
