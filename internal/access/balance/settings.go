@@ -41,8 +41,9 @@ type Frontend struct {
 	// those in ProxyFrom alone where that is set.
 	AcceptProxy bool           `yaml:"acceptProxy"`
 	ProxyFrom   []netip.Prefix `yaml:"proxyFrom"`
-	// MaxConns and MaxPerClient limit connections; those above wait in the
-	// queue. 0 is no limit.
+	// MaxConns and MaxPerClient limit the connections of each listening
+	// address, together and by client address. Above the first, clients wait in
+	// the kernel's backlog; above the second they are reset. 0 is no limit.
 	MaxConns     int           `yaml:"maxConns"`
 	MaxPerClient int           `yaml:"maxPerClient"`
 	Queue        QueueSettings `yaml:"queue"`

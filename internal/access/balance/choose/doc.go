@@ -3,9 +3,10 @@
 //
 // Guarantees:
 //
-//   - A backend that is not ready is never picked while one that is ready, not
-//     yet tried and not full exists; one that is alive only when none is ready;
-//     any other only in panic.
+//   - A backend that is not ready is never picked while one that is ready has
+//     not failed this connection: not while it is full (the client waits), and
+//     not while an attempt on it is under way. One that is alive comes when all
+//     that are ready have failed, any other when all that are alive have, too.
 //   - A table of backends that a person has not all held never answers None to
 //     a first try while one of them is ready, alive or not yet known.
 //   - Picking changes nothing: neither probes nor failed attempts move the

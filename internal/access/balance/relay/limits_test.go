@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 )
@@ -117,6 +119,37 @@ func TestProxyHeaderIn(t *testing.T) {
 	send(t, bad, []byte("GET / HTTP/1.1\r\n"))
 	wantReset(t, bad)
 	r.await(BadProxy, 1)
+}
+
+// TestPickerIsToldWhatIsPending distinguishes a target that has failed from
+// one that is still being tried.
+func TestPickerIsToldWhatIsPending(t *testing.T) {
+	dead, hole, up := refusing(t), blackhole(t), backend(t, echo)
+	p := &recorder{targets: []*Target{dead, hole, up}}
+	r := newRig(t, Frontend{Stagger: 20 * time.Millisecond, Picker: p}, Options{})
+	exchange(t, r.dial(), "hello")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.pending) != 3 || len(p.pending[0]) != 0 || len(p.pending[1]) != 0 || !slices.Equal(p.pending[2], []*Target{hole}) {
+		t.Errorf("pending were %v", p.pending)
+	}
+}
+
+// recorder is a Picker that keeps what it was told.
+type recorder struct {
+	mu      sync.Mutex
+	targets []*Target
+	pending [][]*Target
+}
+
+func (p *recorder) Pick(_ netip.AddrPort, tried, pending []*Target) (*Target, Answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pending = append(p.pending, slices.Clone(pending))
+	if len(tried) == len(p.targets) {
+		return nil, None
+	}
+	return p.targets[len(tried)], Use
 }
 
 type pickFunc func(netip.AddrPort, []*Target) (*Target, Answer)

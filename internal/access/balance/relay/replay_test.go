@@ -237,6 +237,9 @@ func TestBlackholedTargetIsRaced(t *testing.T) {
 	hole := blackhole(t)
 	r := newRig(t, Frontend{Stagger: 30 * time.Millisecond, Picker: &order{targets: []*Target{hole, backend(t, echo)}}}, Options{})
 	exchange(t, r.dial(), "hello")
+	if r.count(Overtaken, hole) != 1 {
+		t.Errorf("events %v", r.events)
+	}
 	if hole.Total() != 0 || hole.Connecting() != 0 {
 		t.Errorf("total %d, connecting %d", hole.Total(), hole.Connecting())
 	}

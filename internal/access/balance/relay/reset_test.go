@@ -147,6 +147,11 @@ func TestRunEndsWithResets(t *testing.T) {
 	}
 }
 
+func TestPulse(t *testing.T) {
+	r := newRig(t, Frontend{Picker: &order{}}, Options{Loops: 3})
+	<-r.engine.Pulse()
+}
+
 func TestCloseBeforeRun(t *testing.T) {
 	e, err := New(Options{})
 	if err != nil {
