@@ -40,8 +40,19 @@ type balanceFrontend struct {
 		Static []balanceBackend `yaml:"static"`
 		State  string           `yaml:"state"`
 	} `yaml:"backends"`
-	Check *balanceCheck `yaml:"check,omitempty"`
+	Check   *balanceCheck   `yaml:"check,omitempty"`
+	Connect *balanceConnect `yaml:"connect,omitempty"`
 }
+
+type balanceConnect struct {
+	Budget    time.Duration `yaml:"budget"`
+	Stagger   time.Duration `yaml:"stagger"`
+	FirstByte time.Duration `yaml:"firstByte"`
+}
+
+// anchorsDial is how long KubePrism and extractedprism wait for a backend to
+// accept. They try one backend per client and no second while it is silent.
+const anchorsDial = 15 * time.Second
 
 type balanceBackend struct {
 	Address string `yaml:"address"`
@@ -76,7 +87,9 @@ func (e *engine) balanceConfig(site string) balanceConfig {
 	if !e.agents {
 		c.Profile = e.c.Balance.Without
 	}
-	if c.Profile != scenario.ProfileAnchors {
+	if c.Profile == scenario.ProfileAnchors {
+		f.Connect = &balanceConnect{Budget: anchorsDial, Stagger: anchorsDial, FirstByte: anchorsDial}
+	} else {
 		pki := e.apiservers[site].PKI()
 		f.Check = &balanceCheck{Kind: "https", Path: "/readyz", CA: pki.CA, Cert: pki.KubeletCert, Key: pki.KubeletKey}
 	}
