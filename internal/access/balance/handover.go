@@ -92,7 +92,7 @@ func (p *process) handOver(w http.ResponseWriter, _ *http.Request) {
 	}
 	err = p.offer(conn)
 	if err == nil {
-		err = awaitGo(conn)
+		err = awaitGo(conn, goPatience)
 	}
 	if err != nil {
 		p.log.Warn("hand-over broken off; this process goes on", keyError, err.Error())
@@ -175,8 +175,8 @@ func (p *pool) heldIDs() []string {
 }
 
 // awaitGo waits until the newer process says go.
-func awaitGo(conn *net.UnixConn) error {
-	_ = conn.SetDeadline(time.Now().Add(goPatience))
+func awaitGo(conn *net.UnixConn, patience time.Duration) error {
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	r := bufio.NewReader(conn)
 	line, err := r.ReadString('\n')
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -187,7 +187,7 @@ func awaitGo(conn *net.UnixConn) error {
 		rest, err = r.ReadString('\n')
 		line += rest
 		if err != nil {
-			err = fmt.Errorf("nothing came within %s", goPatience)
+			err = fmt.Errorf("nothing came within %s", patience)
 		}
 	}
 	switch {

@@ -183,6 +183,7 @@ func (p *process) serve(ctx context.Context, settings Settings, ctl *control, si
 	wg.Go(func() { p.steer(watching, signals, reread) })
 	wg.Go(func() { p.follow(watching, sight{taken: seen, last: seen}, reread) })
 	wg.Go(func() { p.feelPulse(asked) })
+	p.ready.Set(condServing, nil)
 	notify(fmt.Sprintf("MAINPID=%d\nREADY=1", os.Getpid()))
 	p.log.Info("balancer started", "frontends", len(settings.Frontends), "pid", os.Getpid())
 	select {

@@ -112,11 +112,23 @@ func write(t *testing.T, dir, text string) {
 
 func start(t *testing.T, dir string, upgrade bool) *balancer {
 	t.Helper()
+	return startWith(t, dir, "balance.yaml", upgrade, nil)
+}
+
+// startWith starts a balancer with another file of the directory; around, if
+// not nil, is called instead of reading the settings and may do so.
+func startWith(t *testing.T, dir, file string, upgrade bool, around func(func() (Settings, error)) (Settings, error)) *balancer {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	b := &balancer{t: t, dir: dir, log: &syncBuffer{}, stop: stop, ended: make(chan error, 1), control: filepath.Join(dir, "control")}
 	cmd := &cobra.Command{}
-	s, q := defaultSettings(), &quick{path: filepath.Join(dir, "balance.yaml"), upgrade: upgrade}
-	go func() { b.ended <- run(ctx, b.log, q, func() (Settings, error) { return q.load(cmd, &s) }) }()
+	s, q := defaultSettings(), &quick{path: filepath.Join(dir, file), upgrade: upgrade}
+	load := func() (Settings, error) { return q.load(cmd, &s) }
+	if around != nil {
+		inner := load
+		load = func() (Settings, error) { return around(inner) }
+	}
+	go func() { b.ended <- run(ctx, b.log, q, load) }()
 	t.Cleanup(func() {
 		stop()
 		if t.Failed() {

@@ -134,7 +134,7 @@ func (p *process) unbridge(settings Settings) {
 // receive asks for the offer and reads it.
 func (h *handover) receive() error {
 	_ = h.conn.SetDeadline(time.Now().Add(handoverPatience))
-	if _, err := fmt.Fprint(h.conn, "POST /upgrade HTTP/1.1\r\nHost: balance\r\nContent-Length: 0\r\n\r\n"); err != nil {
+	if _, err := fmt.Fprint(h.conn, "POST /upgrade HTTP/1.1\r\nHost: balance\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"); err != nil {
 		return fmt.Errorf("ask for listeners: %w", err)
 	}
 	text, files, err := readOffer(h.conn)
@@ -160,6 +160,7 @@ func readOffer(conn *net.UnixConn) (text []byte, files []*os.File, err error) {
 	part, oob := make([]byte, 64<<10), make([]byte, unix.CmsgSpace(4*mostHanded))
 	for len(text) < mostOffered {
 		n, oobn, _, _, err := conn.ReadMsgUnix(part, oob)
+		n = max(n, 0) // -1 with an error
 		text = append(text, part[:n]...)
 		if oobn > 0 {
 			fds, err := rights(oob[:oobn])
