@@ -404,6 +404,7 @@ func TestBalance(t *testing.T) {
 	t.Run("discovery", func(t *testing.T) { b.t = t; b.discovery() })
 	t.Run("all down, one back", func(t *testing.T) { b.t = t; b.allDown(t) })
 	t.Run("reload and upgrade", func(t *testing.T) { b.t = t; b.reloadAndUpgrade(t, c) })
+	t.Run("upgrade by signal", func(t *testing.T) { b.t = t; b.upgradeBySignal(t, c) })
 }
 
 // discovery lists one apiserver and lets EndpointSlices name the others: first
@@ -502,4 +503,26 @@ func (b *balanced) reloadAndUpgrade(t *testing.T, c *client) {
 		t.Error(err)
 	}
 	b.delivers(c, "after-the-end-of-the-old")
+}
+
+// upgradeBySignal has the balancer start its successor itself. That one is no
+// child of the lab's; closing the lab ends it.
+func (b *balanced) upgradeBySignal(t *testing.T, c *client) {
+	n, dials, pid := b.newcomers(), c.dials.Load(), b.balancer.child.Pid()
+	if err := b.balancer.child.Signal(syscall.SIGUSR2); err != nil {
+		t.Fatal(err)
+	}
+	b.until("a newer process has taken over", 20*time.Second, func() error {
+		s, err := b.status()
+		if err == nil && s.PID == pid {
+			err = fmt.Errorf("pid %d still answers", pid)
+		}
+		return err
+	})
+	b.awaitGrades("after the signal", map[string]string{"a": "ready", "b": "ready", "c": "ready"})
+	b.delivers(c, "signalled")
+	b.none(t, n, "upgrade by signal")
+	if more := c.dials.Load() - dials; more > 0 {
+		t.Errorf("the client needed %d new connections, want none", more)
+	}
 }
