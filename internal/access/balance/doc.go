@@ -24,7 +24,12 @@
 //
 // After a crash: nothing is lost but the connections; the last good list of
 // backends is read from disk and judged anew. After SIGTERM, and after a newer
-// process has taken the listeners over, connections drain.
+// process has taken the listeners over, connections drain. A newer process
+// accepts nobody before the older one has stopped to; whichever of the two
+// dies, hangs or is stopped in between, the other serves.
+//
+// A file system that hangs holds up new settings and nothing else: clients,
+// status, an upgrade and SIGTERM do not wait for it.
 //
 // With a wrong clock: everything but the validity of certificates is measured
 // on the monotonic clock.
@@ -37,6 +42,9 @@
 // settings.go, defaults.go and complete.go are the settings; sources.go and
 // check.go observe (packages source and health); decide.go decides (pure, with
 // package choose); act.go acts. pool.go joins these for one set of backends,
-// frontend.go puts settings in force, process.go runs it all. relay carries
-// the bytes. upgrade.go and control.go are how a person steers.
+// frontend.go, listen.go and retire.go put settings in force, watch.go says when,
+// vital.go what /readyz and /healthz tell, process.go runs it all. relay carries
+// the bytes. handler.go and control.go are how a person steers; upgrade.go is
+// the newer process's side of a hand-over, with its protocol, handover.go the
+// older one's, successor.go starts one.
 package balance

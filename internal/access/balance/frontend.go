@@ -50,8 +50,20 @@ func (p *process) apply(s Settings) error {
 	if err != nil {
 		return err
 	}
+	p.tellFixed(s)
 	p.startPools(c)
 	return p.commit(c)
+}
+
+// tellFixed names changes that only another process takes.
+func (p *process) tellFixed(s Settings) {
+	for field, changed := range map[string]bool{
+		"control": s.Control != p.settings.Control, "telemetry.listen": s.Telemetry.Listen != p.settings.Telemetry.Listen, "log": s.Log != p.settings.Log,
+	} {
+		if changed {
+			p.log.Warn("this setting is taken at a restart or an upgrade only", "setting", field)
+		}
+	}
 }
 
 // prepare opens and checks what the settings need. Listening sockets that

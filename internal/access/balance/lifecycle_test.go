@@ -217,12 +217,13 @@ func TestSettingsOnAFileSystemThatHangs(t *testing.T) {
 }
 
 // hung is a source that does not even end.
-type hung struct{ free <-chan struct{} }
+type hung struct{ runs, free chan struct{} }
 
 func (hung) Name() string          { return "hung" }
 func (hung) Status() source.Status { return source.Status{Name: "hung"} }
 
 func (h hung) Run(context.Context, func([]source.Backend)) error {
+	close(h.runs)
 	<-h.free
 	return errors.New("freed")
 }
@@ -232,10 +233,11 @@ func TestSourceThatHangs(t *testing.T) {
 	dir := home(t, one)
 	p := bare(t, dir)
 	p.take(t, dir, settings(dir, one.address()))
-	free := make(chan struct{})
-	defer close(free)
+	stuck := hung{make(chan struct{}), make(chan struct{})}
+	defer close(stuck.free)
 	pool := p.pools["kube-apiserver"]
-	pool.start(p.life, pool.cfg, pool.profile, pool.method, source.NewSet(source.Options{Sources: []source.Source{hung{free}}}))
+	pool.start(p.life, pool.cfg, pool.profile, pool.method, source.NewSet(source.Options{Sources: []source.Source{stuck}}))
+	<-stuck.runs
 	done := make(chan error)
 	go func() {
 		s, err := p.load()
