@@ -41,6 +41,9 @@ type poolChange struct {
 // apply puts settings in force: first all that can fail, then the change. On
 // an error nothing has changed.
 func (p *process) apply(s Settings) error {
+	// A newer process reads the settings itself, and would find an address
+	// taken that this one opened after the offer.
+	p.awaitOffer()
 	p.applying.Lock()
 	defer p.applying.Unlock()
 	if p.isClosing() {

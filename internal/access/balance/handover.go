@@ -120,6 +120,8 @@ func (p *process) giveUp(conn net.Conn) {
 
 // offer sends the listening sockets and what the newer process should know.
 func (p *process) offer(conn *net.UnixConn) error {
+	// What a reload is opening should go along; one that hangs does not.
+	within2s(func() { p.applying.Lock(); p.applying.Unlock() }) //nolint:staticcheck // SA2001: only its end is awaited
 	o, files, err := p.copyListeners()
 	defer func() {
 		for _, f := range files {

@@ -160,6 +160,35 @@ func TestClosingTakesNoSettings(t *testing.T) {
 	}
 }
 
+// A reload would open addresses under the hands of the newer process.
+func TestReloadWaitsForAHandOver(t *testing.T) {
+	one := newAPIServer(t, "one")
+	dir := home(t, one)
+	p := bare(t, dir)
+	p.take(t, dir, settings(dir, one.address()))
+	end, err := p.beginOffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- p.apply(s) }()
+	b := &balancer{t: t, dir: dir}
+	for range 20 {
+		_ = b.who()
+	}
+	if len(done) > 0 {
+		t.Error("it has not waited")
+	}
+	end()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // SIGHUP while the settings are first read is no death, and no loss.
 func TestSignalBeforeTheStart(t *testing.T) {
 	spare := make(chan os.Signal, 1) // what would end the test if nobody listened

@@ -12,6 +12,10 @@ import (
 // startSuccessor runs this program again, from its present file on disk, to
 // take over.
 func (p *process) startSuccessor() {
+	if os.Getpid() == 1 {
+		p.log.Error("no newer process is started: a container ends with its first process; replace the pod")
+		return
+	}
 	cmd := exec.Command(os.Args[0], successorArgs(os.Args[1:])...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := p.succeedBy(cmd.Start, func() int { return cmd.Process.Pid }, cmd.Wait); err != nil {
