@@ -342,10 +342,11 @@ func TestFollow(t *testing.T) {
 			}
 			read = nil
 		}
-		time.Sleep(watchEvery + settleAfter)
+		const off = settleAfter / 4 // never at the moment of a look
+		time.Sleep(watchEvery + settleAfter + off)
 		expect("second, while the first was being read")
 		put("half")
-		time.Sleep(watchEvery)
+		time.Sleep(watchEvery + 2*off)
 		put("half and half")
 		time.Sleep(settleAfter)
 		expect()
