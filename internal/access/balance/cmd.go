@@ -69,7 +69,7 @@ func (q *quick) load(cmd *cobra.Command, s *Settings) (Settings, error) {
 		q.base = &base
 	}
 	*s = *q.base // what was taken out of the file is back to its default
-	if err := config.Layer(cmd, envPrefix, q.path, s); err != nil {
+	if err := config.Layer(cmd, envPrefix, &q.path, s); err != nil {
 		return Settings{}, err
 	}
 	switch {
@@ -99,6 +99,10 @@ func runCommand() *cobra.Command {
 		Short: "Run the balancer",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Before the first reading, which a later one starts from again.
+			if err := config.Bind(cmd, envPrefix); err != nil {
+				return err
+			}
 			load := func() (Settings, error) { return q.load(cmd, &settings) }
 			return run(cmd.Context(), cmd.ErrOrStderr(), q, load)
 		},

@@ -18,5 +18,5 @@
 //	cfg := defaults()
 //	cmd.Flags().DurationVar(&cfg.Settle, "settle", cfg.Settle, "…")
 //	// in RunE:
-//	err := config.Layer(cmd, "HOLDFAST_LEADER", path, &cfg)
+//	err := config.Layer(cmd, "HOLDFAST_LEADER", &path, &cfg)
 package config

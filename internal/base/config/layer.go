@@ -11,16 +11,18 @@ import (
 )
 
 // Layer fills the settings struct into, whose fields the flags of cmd are
-// bound to, by precedence: what it holds now < the file at path (skipped when
-// path is empty) < environment < flags given on the command line.
-func Layer(cmd *cobra.Command, prefix, path string, into any) error {
-	given := changed(cmd.Flags())
-	if path != "" {
-		if err := Load(path, into); err != nil {
-			return err
-		}
-	}
+// bound to, by precedence: what it holds now < the file at *path (skipped when
+// that is empty) < environment < flags given on the command line. path may be
+// bound to a flag itself, and then comes from the environment as well.
+func Layer(cmd *cobra.Command, prefix string, path *string, into any) error {
 	if err := Bind(cmd, prefix); err != nil {
+		return err
+	}
+	given := changed(cmd.Flags())
+	if *path == "" {
+		return nil
+	}
+	if err := Load(*path, into); err != nil {
 		return err
 	}
 	// The file was read over the flags' variables: put the flags back on top.

@@ -35,7 +35,7 @@ func run(t *testing.T, file string, env map[string]string, args []string) (layer
 	cmd := &cobra.Command{
 		Use: "x", SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return Bind(cmd, "HOLDFAST_X") },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return Layer(cmd, "HOLDFAST_X", path, &cfg) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return Layer(cmd, "HOLDFAST_X", &path, &cfg) },
 	}
 	cmd.Flags().DurationVar(&cfg.Settle, "settle", cfg.Settle, "")
 	cmd.Flags().StringSliceVar(&cfg.Zones, "zones", cfg.Zones, "")
@@ -91,5 +91,25 @@ func TestBindNamesVariableAndRemedy(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
 		})
+	}
+}
+
+// The file itself may be named by the environment.
+func TestLayerReadsTheFileThatTheEnvironmentNames(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f.yaml")
+	if err := os.WriteFile(file, []byte("settle: 2s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOLDFAST_X_CONFIG", file)
+	var cfg layered
+	path := ""
+	cmd := &cobra.Command{Use: "x", RunE: func(cmd *cobra.Command, _ []string) error { return Layer(cmd, "HOLDFAST_X", &path, &cfg) }}
+	cmd.Flags().StringVar(&path, "config", "", "")
+	cmd.SetArgs(nil)
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Settle != 2*time.Second {
+		t.Errorf("got %+v, want what stands in the file", cfg)
 	}
 }

@@ -100,7 +100,7 @@ func (c *command) settings(cmd *cobra.Command, args []string) (*Config, error) {
 	if c.config != "" && (len(c.modes) > 0 || c.expect != "") {
 		return nil, fmt.Errorf("--mode, --expect: given beside --config; set modes and expect of the targets in %s", c.config)
 	}
-	if err := config.Layer(cmd, envPrefix, c.config, &c.settled); err != nil {
+	if err := config.Layer(cmd, envPrefix, &c.config, &c.settled); err != nil {
 		return nil, err
 	}
 	cfg := &c.settled

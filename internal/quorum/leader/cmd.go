@@ -57,7 +57,7 @@ func bindFlags(cmd *cobra.Command, s *Settings, path *string) {
 }
 
 // load layers file, environment and flags, and completes the settings.
-func load(cmd *cobra.Command, s *Settings, path string) error {
+func load(cmd *cobra.Command, s *Settings, path *string) error {
 	if err := config.Layer(cmd, envPrefix, path, s); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func runCommand() *cobra.Command {
 		Short: "Run the agent beside one etcd member",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := load(cmd, &settings, path); err != nil {
+			if err := load(cmd, &settings, &path); err != nil {
 				return err
 			}
 			return run(cmd.Context(), cmd.ErrOrStderr(), settings)
@@ -88,7 +88,7 @@ func planCommand() *cobra.Command {
 		Short: "Observe for a moment and say what an agent here would do; changes nothing",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := load(cmd, &settings, path); err != nil {
+			if err := load(cmd, &settings, &path); err != nil {
 				return err
 			}
 			if observe < leastObserve || observe > mostObserve {
