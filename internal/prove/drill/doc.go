@@ -15,6 +15,8 @@
 //
 // A run goes through the phases plan (build the lab, force the leaders, start
 // agents and probers), baseline, inject, verify, hold, heal and settle, then
-// judge. Package scenario describes drills, package record keeps what a run
+// judge. A case may put a kube-apiserver into every site and a balancer in front
+// of them on every node; then the run without the agents has balancers too, with
+// the timers of what people use. Package scenario describes drills, package record keeps what a run
 // saw and package judge forms the verdict.
 package drill
