@@ -60,6 +60,12 @@ func (f *Frontend) fill(s *Settings) {
 	if f.Name == "" {
 		f.Name = defaultName
 	}
+	if s.Profile == profileAnchors {
+		// They dial one backend, for 15 s, and send a client nowhere else.
+		orElse(&f.Connect.Budget, 15*time.Second)
+		orElse(&f.Connect.Stagger, f.Connect.Budget)
+		orElse(&f.Connect.FirstByte, f.Connect.Budget)
+	}
 	orElse(&f.Queue.Length, 1000)
 	orElse(&f.Queue.Timeout, 5*time.Second)
 	// A kubelet gives up a request after 10 s and more; a person at kubectl
@@ -92,9 +98,10 @@ func (p *Pool) fill(s *Settings) {
 	orElse(&p.OnFail, fail)
 	orElse(&p.OnShutdown, shutdown)
 	orElse(&p.OnRemove, fail)
-	// kube-apiserver ends requests within 60 s of SIGTERM by itself
-	// (--request-timeout).
-	orElse(&p.DrainTimeout, time.Minute)
+	// A kube-apiserver that shuts down finishes short requests within seconds
+	// and waits for its watches, which end only with their connections; the
+	// kubelet gives it 30 s in all.
+	orElse(&p.DrainTimeout, 15*time.Second)
 	orElse(&p.Spread, 300*time.Millisecond)
 	kind, path := "https", "/readyz"
 	if s.Profile == profileAnchors {
