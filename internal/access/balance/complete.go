@@ -42,7 +42,39 @@ func (s *Settings) complete(root string) error {
 			return fmt.Errorf("frontends[%d] (%s): %w", i, f.Name, err)
 		}
 	}
-	return s.checkOverlap()
+	return first(errors.Join(s.checkOverlap(), s.checkLoops()))
+}
+
+// checkLoops refuses a static backend that is a frontend of this process. One
+// that another source names is left out when it comes.
+func (s *Settings) checkLoops() error {
+	for _, f := range s.Frontends {
+		for _, pool := range f.pools() {
+			for i, b := range pool.Backends.Static {
+				for _, own := range s.Frontends {
+					for _, a := range own.Listen {
+						if isSelf(b.Address, a) {
+							return fmt.Errorf("frontend %s: backends.static[%d]: %s is where frontend %s listens: a loop; name the apiserver's own address", f.Name, i, b.Address, own.Name)
+						}
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// isSelf reports whether a backend is certainly a listen address: the same, or
+// the loopback under a wildcard. Another machine may have the same port.
+func isSelf(backend, listen string) bool {
+	if backend == listen {
+		return true
+	}
+	ap, err := netip.ParseAddrPort(backend)
+	if err != nil || !ap.Addr().IsLoopback() {
+		return false
+	}
+	return overlap(backend, listen)
 }
 
 // checkOverlap refuses two frontends with one name or one address.

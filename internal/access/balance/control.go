@@ -27,12 +27,24 @@ type control struct {
 // controlFree reports a process that answers at path already: two would be one
 // too many. A file without anybody behind it is what a crash leaves.
 func controlFree(path string) error {
+	if err := noFile(path); err != nil {
+		return err
+	}
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err != nil {
 		return nil
 	}
 	_ = conn.Close()
 	return fmt.Errorf("control: a balancer answers at %s already; stop it, take over from it with --upgrade, or set another control socket", path)
+}
+
+// noFile refuses to replace what is no socket: a mistyped path is somebody's
+// file.
+func noFile(path string) error {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket == 0 {
+		return fmt.Errorf("control: %s is there and is no socket; it is left alone: set control to a path of its own", path)
+	}
+	return nil
 }
 
 // openControl listens beside path; publish moves the socket there. In between
@@ -43,6 +55,9 @@ func openControl(path string) (*control, error) {
 		return nil, fmt.Errorf("control: make directory: %w; set control to a path that can be written", err)
 	}
 	fresh := path + ".new"
+	if err := errors.Join(noFile(path), noFile(fresh)); err != nil {
+		return nil, first(err)
+	}
 	_ = os.Remove(fresh)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fresh, Net: "unix"})
 	if err != nil {

@@ -525,3 +525,23 @@ func TestProfileAnchorsServesAtOnce(t *testing.T) {
 		return nil
 	})
 }
+
+// A mistyped control path is somebody's file.
+func TestControlLeavesFilesAlone(t *testing.T) {
+	one := newAPIServer(t, "one")
+	dir := home(t, one)
+	path := filepath.Join(dir, "precious")
+	for _, file := range []string{path, path + ".new"} {
+		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		write(t, dir, strings.Replace(settings(dir, one.address()), dir+"/control", path, 1))
+		if err := <-start(t, dir, false).ended; err == nil || !strings.Contains(err.Error(), "is no socket") {
+			t.Errorf("%s: %v", file, err)
+		}
+		if data, err := os.ReadFile(file); string(data) != "x" {
+			t.Errorf("%s: %q, %v; want it untouched", file, data, err)
+		}
+		_ = os.Remove(file)
+	}
+}

@@ -118,6 +118,7 @@ func TestMistakes(t *testing.T) {
 		{"profile", "profile: quick\n" + good, `profile: "quick"; write default, seed or anchors`},
 		{"proxyFrom alone", good + "  proxyFrom: [10.0.0.0/8]\n", "frontends[0] (kube-apiserver): proxyFrom: set without acceptProxy; set acceptProxy: true, or leave both out"},
 		{"timeout beyond period", "frontends:\n- check: {ca: /ca, timeout: 3s}\n" + backends, "frontends[0] (kube-apiserver): check.timeout: 3s is longer than the period of 1s; give a timeout of at most the period"},
+		{"a loop", "frontends:\n- check: {ca: /ca}\n  listen: [\":7445\"]\n  backends: {static: [{address: \"127.0.0.1:7445\"}]}\n", "frontend kube-apiserver: backends.static[0]: 127.0.0.1:7445 is where frontend kube-apiserver listens: a loop; name the apiserver's own address"},
 		{"slices alone", "frontends:\n- check: {ca: /ca}\n  backends: {endpointSlices: {}}\n", "frontends[0] (kube-apiserver): backends.endpointSlices: alone it finds nobody to ask; name at least one apiserver under static, dns or file as well"},
 		{"socket without name", "frontends:\n- check: {ca: /ca}\n  backends: {static: [{address: \"unix:/x\"}]}\n", "frontends[0] (kube-apiserver): backends.static[0]: unix:/x has no name that a certificate could be valid for; set check.serverName"},
 		{"anonymous with a certificate", "frontends:\n- check: {ca: /ca, cert: /c, key: /k, anonymous: true}\n" + backends, "frontends[0] (kube-apiserver): check.anonymous: true beside cert or tokenFile; leave one of them out"},

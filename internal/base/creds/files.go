@@ -7,9 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/base/file"
 )
 
 // Files names PEM files. It is comparable; the zero value means no files.
@@ -113,8 +114,11 @@ func hasBlock(data []byte, suffix string) bool {
 	return false
 }
 
+// mostPEM is far above any bundle of authorities: the system's has 220 kB.
+const mostPEM = 4 << 20
+
 func read(what, path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
+	data, err := file.Read(path, mostPEM)
 	switch {
 	case err == nil:
 		return data, nil

@@ -10,10 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/base/file"
 )
 
 const (
@@ -152,12 +153,15 @@ func (c *Client) open(ctx context.Context, method, path string, query url.Values
 
 func verb(method string) string { return strings.ToLower(method) }
 
+// maxToken is far above a service account's token, which has 1 to 2 kB.
+const maxToken = 64 << 10
+
 // bearer returns the token in force.
 func (c *Client) bearer() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.config.TokenFile != "" {
-		data, err := os.ReadFile(c.config.TokenFile)
+		data, err := file.Read(c.config.TokenFile, maxToken)
 		if token := strings.TrimSpace(string(data)); err == nil && token != "" {
 			c.token = token
 		}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/holdfast-ha/holdfast/internal/base/file"
 )
 
 // ServiceAccountDir is where the kubelet puts a pod's service account.
@@ -28,7 +30,7 @@ func inCluster(dir string, env func(string) string) (Config, error) {
 	if _, err := os.Stat(token); err != nil {
 		return Config{}, fmt.Errorf("%w: %w; set automountServiceAccountToken or give a kubeconfig", ErrNotInCluster, err)
 	}
-	namespace, _ := os.ReadFile(filepath.Join(dir, "namespace"))
+	namespace, _ := file.Read(filepath.Join(dir, "namespace"), 1<<10)
 	return Config{
 		Server:    "https://" + net.JoinHostPort(host, port),
 		CAFile:    filepath.Join(dir, "ca.crt"),

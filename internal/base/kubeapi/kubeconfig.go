@@ -4,11 +4,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-ha/holdfast/internal/base/file"
 )
 
 // maxKubeconfig bounds the file; one of a hundred clusters is about 1 MiB.
@@ -62,14 +63,7 @@ type user struct {
 // ReadKubeconfig reads one context of a kubeconfig file; an empty name means
 // the current one. Relative paths in it are taken from its own folder.
 func ReadKubeconfig(path, context string) (Config, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return Config{}, fmt.Errorf("kubeconfig: %w", err)
-	}
-	if info.Size() > maxKubeconfig {
-		return Config{}, fmt.Errorf("kubeconfig %s: larger than %d bytes; is this the right file?", path, maxKubeconfig)
-	}
-	data, err := os.ReadFile(path)
+	data, err := file.Read(path, maxKubeconfig)
 	if err != nil {
 		return Config{}, fmt.Errorf("kubeconfig: %w", err)
 	}

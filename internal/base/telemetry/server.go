@@ -12,11 +12,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 )
 
 const (
 	// readTimeout is for the header of a request that needs one packet.
 	readTimeout = 5 * time.Second
+	// mostConns bounds who asks at once: a scraper, a kubelet and some people.
+	// Descriptors that silent connections hold here are missing elsewhere.
+	mostConns = 64
 	// stopTimeout is how long requests in flight may take after the end; a
 	// scrape takes milliseconds, and kubelet kills after 30 s by default.
 	stopTimeout = 5 * time.Second
@@ -48,6 +52,7 @@ func Listen(field, addr string, r *prometheus.Registry, alive, ready *Conditions
 	if err != nil {
 		return nil, fmt.Errorf("%s: cannot listen on %q: %w", field, addr, withRemedy(err))
 	}
+	l = netutil.LimitListener(l, mostConns)
 	if alive == nil {
 		alive = &Conditions{}
 	}

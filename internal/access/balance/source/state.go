@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/base/file"
 )
 
 const (
@@ -86,14 +87,12 @@ func (s *state) load() []Listed {
 }
 
 func readState(path, name string) ([]Listed, []byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
+	data, err := file.Read(path, maxState)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxState+1))
-	if err != nil {
-		return nil, nil, fmt.Errorf("state file %s: %w", path, err)
+	case err != nil:
+		return nil, nil, fmt.Errorf("state file: %w", err)
 	}
 	lists, err := decodeState(data, name)
 	if err != nil {

@@ -20,7 +20,7 @@ func TestStateIgnoresWhatIsNotItsOwn(t *testing.T) {
 		"binary":          {"\x00\x01\x02", "truncated"},
 		"another version": {`{"version":7}`, "another version"},
 		"another name":    {`{"version":1,"frontend":"other"}`, `of frontend "other"`},
-		"huge":            {strings.Repeat(" ", maxState+1), "larger than"},
+		"huge":            {strings.Repeat(" ", maxState+1), "too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x.json")
