@@ -67,6 +67,11 @@ type Result struct {
 	RTT time.Duration
 	// Fresh says that the probe used a new connection, asked for or not.
 	Fresh bool
+	// NewOnly says of a Fresh probe that it left no connection to be asked
+	// again: TCP or TLS failed (whom a server proves to be is verified on new
+	// connections), or the answer was no HTTP or the connection's last. An
+	// older connection that is still kept cannot refute what it found.
+	NewOnly bool
 	// CredentialsRefused says that the server did not accept who we are.
 	CredentialsRefused bool
 }

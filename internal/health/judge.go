@@ -215,6 +215,7 @@ func silentReason(p probe, now time.Duration) string {
 func (j *Judge) weigh(now time.Duration, p probe, r Result, silent bool) {
 	j.v.Checks++
 	j.v.CredentialsRefused = r.CredentialsRefused
+	r.Fresh = p.fresh
 	good, was := r.Grade.Usable(), j.v.Grade
 	if !good {
 		j.v.Failures++
@@ -232,7 +233,7 @@ func (j *Judge) weigh(now time.Duration, p probe, r Result, silent bool) {
 	default:
 		j.rising = 0
 	}
-	j.settle(now, j.tally.weigh(now, was, r.Grade, p.fresh, silent), r)
+	j.settle(now, j.tally.weigh(now, was, r, silent), r)
 }
 
 // settle makes g the grade after the result r.

@@ -130,17 +130,23 @@ func TestReturn(t *testing.T) {
 	})
 }
 
-// TestOnlyNewConnectionsCut: found by the next fresh check, and not taken back
-// because the kept connection still answers.
+// TestOnlyNewConnectionsCut: what only new connections meet with is found by
+// the next fresh check, and not taken back because the kept connection still
+// answers, but within a second of its end.
 func TestOnlyNewConnectionsCut(t *testing.T) {
 	schedules(t, 300, func(t *testing.T, r *rand.Rand) {
+		fault := []struct {
+			mode  mode
+			grade Grade
+		}{{cutNew, Unreachable}, {untrusted, NotReady}}[r.IntN(2)]
 		at := between(r, 5*time.Second, 20*time.Second)
-		s := server{rtt: ms, answer: within(r, 0, 60*ms), segments: []segment{{at, cutNew}}}
+		back := at + time.Minute
+		s := server{rtt: ms, answer: within(r, 0, 60*ms), segments: []segment{{at, fault.mode}, {back, well}}}
 		w := newWorld(t, Default(), r.Float64(), s)
-		w.run(at + time.Minute)
+		w.run(back + 5*time.Second)
 		g := w.grades()
-		if len(g) != 2 || g[1].Grade != Unreachable || g[1].Since-at > 12*time.Second {
-			w.fail(t, "cut at %s, grades %v", at, g)
+		if len(g) != 3 || g[2].Grade != Ready || g[2].Since < back || g[2].Since-back > time.Second || g[1].Grade != fault.grade || g[1].Since-at > 12*time.Second {
+			w.fail(t, "%s at %s, grades %v", modeNames[fault.mode], at, g)
 		}
 	})
 }

@@ -34,9 +34,9 @@ func (j *Judge) due() (at time.Duration, fresh, ok bool) {
 		every := uint64(j.t.FreshEvery)
 		return j.regular, every > 0 && (j.checks+1)%every == 0, n == 0
 	case j.rising > 0:
-		return j.rising, n > 0 || cutOff(j.v.Grade), true
+		return j.rising, n > 0 || j.tally.cutOff(j.v.Grade), true
 	default:
-		return j.last + j.t.DownPeriod, n > 0 || cutOff(j.v.Grade), true
+		return j.last + j.t.DownPeriod, n > 0 || j.tally.cutOff(j.v.Grade), true
 	}
 }
 

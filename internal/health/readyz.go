@@ -18,10 +18,18 @@ type readyz struct {
 
 func (q *readyz) shows() bool { return q.authenticated }
 
+// bearer returns the token in force; empty: none.
+func (q *readyz) bearer() string {
+	if q.token == nil {
+		return ""
+	}
+	return q.token.value()
+}
+
 func (q *readyz) ask(ctx context.Context, w *wire) Result {
 	authorization := ""
-	if q.token != nil {
-		authorization = "Bearer " + q.token.value()
+	if token := q.bearer(); token != "" {
+		authorization = "Bearer " + token
 	}
 	a := w.ask(ctx, request(q.host, q.path, authorization))
 	if a.err != nil {

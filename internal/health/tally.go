@@ -18,6 +18,10 @@ type tally struct {
 	hint bool
 	// silent: the row of bad ones began with silence.
 	silent bool
+	// newOnly: the newest fresh probe failed in a way that kept connections
+	// cannot refute. A good one clears it only once the grade is usable, so
+	// that each answer of the rise is a fresh one.
+	newOnly bool
 	// other and same: a row of equal results that differ from the grade but
 	// are as usable, or unusable, as it is.
 	other Grade
@@ -50,8 +54,12 @@ func (t *tally) reset() {
 }
 
 // weigh takes a result at now while was is the grade and reports the grade
-// that follows from it. fresh and silent describe the probe.
-func (t *tally) weigh(now time.Duration, was, g Grade, fresh, silent bool) Grade {
+// that follows from it. silent says that the result is a silence.
+func (t *tally) weigh(now time.Duration, was Grade, r Result, silent bool) Grade {
+	g := r.Grade
+	if r.Fresh && (was.Usable() || !g.Usable()) {
+		t.newOnly = r.NewOnly && !g.Usable()
+	}
 	if t.t.Score {
 		return t.weighScore(was, g)
 	}
@@ -69,7 +77,7 @@ func (t *tally) weigh(now time.Duration, was, g Grade, fresh, silent bool) Grade
 			return g
 		}
 	case good:
-		return t.rise(was, g, fresh)
+		return t.rise(was, g, r.Fresh)
 	default:
 		t.good = 0
 		if was == ShuttingDown && g == Refused && now-t.parting < lameDuck {
@@ -83,7 +91,7 @@ func (t *tally) weigh(now time.Duration, was, g Grade, fresh, silent bool) Grade
 // rise takes a good answer of an unusable server.
 func (t *tally) rise(was, g Grade, fresh bool) Grade {
 	t.same = 0
-	if cutOff(was) && !fresh {
+	if t.cutOff(was) && !fresh {
 		return was // a kept connection says nothing about new ones
 	}
 	t.good++
@@ -114,5 +122,8 @@ func (t *tally) drift(was, g Grade) Grade {
 	return was
 }
 
-// cutOff says that new connections did not serve.
-func cutOff(g Grade) bool { return g == Unreachable || g == Refused || g == Frozen }
+// cutOff says that new connections did not serve while the unusable grade g
+// was in force.
+func (t *tally) cutOff(g Grade) bool {
+	return t.newOnly || g == Unreachable || g == Refused || g == Frozen
+}

@@ -35,23 +35,30 @@ func newWeb(d dialler, q question) *web {
 // Probe implements Prober.
 func (p *web) Probe(ctx context.Context, fresh bool) Result {
 	w := p.take(fresh)
-	if w != nil {
-		r := p.question.ask(ctx, w)
-		p.give(w)
-		return r
+	if w == nil {
+		return p.renew(ctx)
 	}
+	r := p.question.ask(ctx, w)
+	p.give(w)
+	return r
+}
+
+// renew probes on a new connection.
+func (p *web) renew(ctx context.Context) Result {
+	made := p.credentials() // before the handshake, so never newer than what it shows
 	conn, rtt, err := p.dial(ctx)
 	if err != nil {
 		r := gradeError(ctx, err, rtt > 0, p.authenticated())
-		r.Fresh, r.RTT = true, rtt
+		r.Fresh, r.NewOnly, r.RTT = true, true, rtt
 		return r
 	}
-	w = newWire(conn, p.bear())
+	w := newWire(conn, p.bear())
+	w.made = made
 	w.ended = func(announced bool) { p.bury(w, announced) }
 	p.readers.Go(w.read)
 	r := p.question.ask(ctx, w)
+	r.Fresh, r.NewOnly, r.RTT = true, !w.usable(), rtt
 	p.give(w)
-	r.Fresh, r.RTT = true, rtt
 	return r
 }
 
@@ -60,8 +67,19 @@ func (p *web) authenticated() bool {
 	return ok && a.shows()
 }
 
-// take returns the kept connection for one request, or nil.
+// take returns the kept connection for one request, or nil. One that would not
+// come about today is dropped, so that the probe verifies and is verified anew.
 func (p *web) take(fresh bool) *wire {
+	w := p.reserve(fresh)
+	if w == nil || p.standsToday(w) {
+		return w
+	}
+	w.close()
+	p.give(w)
+	return nil
+}
+
+func (p *web) reserve(fresh bool) *wire {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if fresh || p.busy || p.kept == nil || !p.kept.usable() {

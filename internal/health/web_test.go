@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -26,7 +25,7 @@ const amply = 20 * time.Second
 
 // serveTLS starts an HTTPS server with a certificate of a that asks clients
 // for one without insisting, as a kube-apiserver does.
-func serveTLS(t *testing.T, files creds.Files, h http.HandlerFunc) *httptest.Server {
+func serveTLS(t *testing.T, files creds.Files, h http.HandlerFunc, with ...func(*tls.Config)) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	cert, err := tls.LoadX509KeyPair(files.Cert, files.Key)
@@ -34,6 +33,9 @@ func serveTLS(t *testing.T, files creds.Files, h http.HandlerFunc) *httptest.Ser
 		t.Fatal(err)
 	}
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequestClientCert}
+	for _, set := range with {
+		set(s.TLS)
+	}
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(s.Close)
@@ -408,40 +410,6 @@ func TestCutWhileAsked(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	nothingLost(t, p)
-}
-
-func TestCredentialsRotate(t *testing.T) {
-	a := newAuthority(t)
-	server := a.issue("server", tomorrow, false)
-	client := a.issue("one", tomorrow, true)
-	tokenFile := filepath.Join(t.TempDir(), "token")
-	a.write(tokenFile, []byte("first"))
-	var seen atomic.Value
-	s := serveTLS(t, server, func(_ http.ResponseWriter, r *http.Request) {
-		seen.Store(r.TLS.PeerCertificates[0].Subject.CommonName + " " + r.Header.Get("Authorization"))
-	})
-	p := prober(t, Check{Kind: HTTPS, TLS: client, TokenFile: tokenFile}, address(s))
-	if probe1(t, p, true); seen.Load() != "one Bearer first" {
-		t.Errorf("first: %v", seen.Load())
-	}
-	data, err := os.ReadFile(a.issue("two", tomorrow, true).Cert)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.write(client.Cert, data)
-	a.write(tokenFile, []byte("second\n"))
-	await(t, "the new certificate and token are shown", func() bool {
-		probe1(t, p, true)
-		return seen.Load() == "two Bearer second"
-	})
-	a.write(tokenFile, []byte("two words"))
-	m := p.(*web).question.(*readyz).token
-	if err := m.err(); err == nil || !strings.Contains(err.Error(), tokenFile) || strings.Contains(err.Error(), "words") {
-		t.Errorf("bad token file: %v", err)
-	}
-	if got := m.value(); got != "second" {
-		t.Errorf("token %q while the file is bad", got)
-	}
 }
 
 func TestPlainPage(t *testing.T) {

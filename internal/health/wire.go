@@ -92,6 +92,7 @@ type exchange struct {
 type wire struct {
 	conn  net.Conn
 	born  uint64
+	made  credentials // shown to the server
 	limit io.LimitedReader
 	in    *bufio.Reader
 	ended func(announced bool) // called once, when it ends between requests

@@ -22,9 +22,10 @@ const (
 	refusing        // reset and refused
 	cutNew          // no packet of new connections passes
 	cutKept         // no packet of standing connections passes
+	untrusted       // its certificate does not verify on new connections
 )
 
-var modeNames = []string{"well", "failing", "parting", "frozen", "blackholed", "refusing", "cut-new", "cut-kept"}
+var modeNames = []string{"well", "failing", "parting", "frozen", "blackholed", "refusing", "cut-new", "cut-kept", "untrusted"}
 
 // segment is a time in which a server has one mode; the next one ends it.
 type segment struct {
@@ -202,7 +203,7 @@ func (w *world) happen(h happening) {
 			return
 		}
 		delete(w.flying, a.Probe)
-		if a.Result.Grade >= NotReady {
+		if a.Result.Grade >= NotReady && !a.Result.NewOnly {
 			w.kept = true
 		}
 		w.logf("probe %d: %s", a.Probe, a.Result.Grade)
@@ -245,6 +246,10 @@ func (w *world) begin(id uint64, kept bool) {
 			return
 		} else if broken {
 			fail()
+			return
+		}
+		if m, _ := w.at(at); m == untrusted {
+			later(Answered{id, Result{Grade: NotReady, Reason: "TLS handshake: unknown authority", RTT: w.rtt, Fresh: true, NewOnly: true}})
 			return
 		}
 		later(Progress{id, Spoke})
