@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/base/file"
 )
 
 const (
@@ -67,15 +69,12 @@ func (t *token) look() {
 }
 
 func readToken(path string) (string, error) {
-	info, err := os.Stat(path)
+	data, err := file.Read(path, maxToken)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("token %s: %w; check the path", path, fs.ErrNotExist)
-	case err == nil && info.Size() > maxToken:
-		return "", fmt.Errorf("token %s: has %d bytes; give a file that holds a token alone", path, info.Size())
-	}
-	data, err := os.ReadFile(path)
-	switch {
+	case errors.Is(err, file.ErrTooLarge):
+		return "", fmt.Errorf("token %s: over %d bytes; give a file that holds a token alone", path, maxToken)
 	case errors.Is(err, fs.ErrPermission):
 		return "", fmt.Errorf("token %s: %w; run as a user that may read it", path, fs.ErrPermission)
 	case err != nil:
