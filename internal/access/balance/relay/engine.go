@@ -18,7 +18,7 @@ const (
 	// maxLoops: more would not help, the kernel does most of the work.
 	maxLoops = 4
 	// reservedFiles are descriptors left to the rest of the process: logs,
-	// checks of backends, configuration, pipes for bulk transfers.
+	// checks of backends, configuration.
 	reservedFiles = 128
 	// imbalance is by how many connections a loop must be ahead before it
 	// gives new ones away. With 4, sixteen kept connections ended up 10 to 6, at a
@@ -68,7 +68,8 @@ func New(o Options) (*Engine, error) {
 		n = min(runtime.GOMAXPROCS(0), maxLoops)
 	}
 	e := &Engine{log: o.Log, observe: o.Observe}
-	e.capacity.Store(capacity())
+	sessions, pipes := room(descriptors(), int64(n))
+	e.capacity.Store(sessions)
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -86,18 +87,27 @@ func New(o Options) (*Engine, error) {
 			}
 			return nil, fmt.Errorf("make relay: %w", err)
 		}
+		l.pipes.quota = pipes
 		e.loops = append(e.loops, l)
 	}
 	return e, nil
 }
 
-// capacity is half of the descriptors that remain: a session has two sockets.
-func capacity() int64 {
+// descriptors is how many the process may have.
+func descriptors() int64 {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 1 << 30
 	}
-	return max(int64(min(limit.Cur, 1<<30))-reservedFiles, 16) / 2
+	return int64(min(limit.Cur, 1<<30))
+}
+
+// room divides descriptors: pipes (two each) get an eighth at most, and
+// sessions (two sockets each) what is left then. The pipes are per loop.
+func room(limit, loops int64) (sessions int64, pipes int) {
+	left := max(limit-reservedFiles, 16)
+	each := min(maxPipes, left/16/loops)
+	return left/2 - each*loops, int(each)
 }
 
 // Run carries connections until ctx ends; then every connection is reset and

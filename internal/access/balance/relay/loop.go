@@ -91,6 +91,7 @@ func newLoop(e *Engine, index int) (*loop, error) {
 		random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 	}
 	l.sweeper.fire = (*loop).sweep
+	l.pipes.look.fire = (*loop).look
 	// Edge-triggered: each post is an edge, and nobody needs to read the count.
 	if errno := sysEpollCtl(epfd, unix.EPOLL_CTL_ADD, wakefd, unix.EPOLLIN|unix.EPOLLET, wakeSlot, 0); errno != 0 {
 		l.release()

@@ -190,9 +190,13 @@ func (s *session) closed(err error) {
 	if errno, ok := err.(unix.Errno); ok && errno == 0 {
 		err = nil
 	}
-	if err != nil && !s.spoke && !s.up.eof {
+	switch {
+	case err == nil:
+	case !s.spoke && !s.up.eof:
 		s.backend.target.failed.Add(1)
 		s.note(Event{Kind: ResetEarly, Err: err})
+	default:
+		s.backend.target.broken.Add(1)
 	}
 	s.note(Event{Kind: Closed, Err: err})
 	s.end(true)

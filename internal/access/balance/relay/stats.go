@@ -25,15 +25,16 @@ type FrontendStats struct {
 type TargetStats struct {
 	Target             *Target
 	Active, Connecting int
-	Total, Failed      uint64
-	BytesIn, BytesOut  uint64
+	// Total, Failed, Broken: see the methods of Target.
+	Total, Failed, Broken uint64
+	BytesIn, BytesOut     uint64
 }
 
 // Stats reads the target's counters.
 func (t *Target) Stats() TargetStats {
 	return TargetStats{
 		Target: t, Active: t.Active(), Connecting: t.Connecting(),
-		Total: t.Total(), Failed: t.Failed(), BytesIn: t.BytesIn(), BytesOut: t.BytesOut(),
+		Total: t.Total(), Failed: t.Failed(), Broken: t.Broken(), BytesIn: t.BytesIn(), BytesOut: t.BytesOut(),
 	}
 }
 

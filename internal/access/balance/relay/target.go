@@ -25,7 +25,7 @@ type Target struct {
 	addr sockaddr
 
 	active, connecting     atomic.Int64
-	total, failed          atomic.Uint64
+	total, failed, broken  atomic.Uint64
 	bytesToward, bytesFrom atomic.Uint64
 }
 
@@ -94,6 +94,11 @@ func (t *Target) Total() uint64 { return t.total.Load() }
 // Failed is the number of attempts that failed by the target's fault: refused,
 // unreachable, or closed before the first byte.
 func (t *Target) Failed() uint64 { return t.failed.Load() }
+
+// Broken is the number of established connections that the target's side ended
+// out of order: by a reset, or because it was not heard of any more (keepalive,
+// TCP_USER_TIMEOUT). Those that count as Failed do not count here.
+func (t *Target) Broken() uint64 { return t.broken.Load() }
 
 // BytesIn is the number of bytes carried from clients to the target.
 func (t *Target) BytesIn() uint64 { return t.bytesToward.Load() }
