@@ -187,12 +187,16 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		// Clients that have left may still stand in the backlog.
+		if err := r.listener.Close(); err != nil {
+			t.Error(err)
+		}
 		<-r.engine.Drained()
 		awaitZero(t, up)
 		for _, l := range r.engine.loops {
 			done := make(chan [3]int)
 			l.post(func(l *loop) { done <- [3]int{len(l.slots.table) - len(l.slots.free), len(l.ready), l.setAlarms()} })
-			if left := <-done; left[0] != 1 || left[1] != 0 || left[2] > 1 {
+			if left := <-done; left[0] != 0 || left[1] != 0 || left[2] > 1 {
 				t.Errorf("loop %d keeps %d slots, %d ready, %d alarms", l.index, left[0], left[1], left[2])
 			}
 		}
