@@ -74,9 +74,11 @@ type BackendStatus struct {
 	Connecting  int          `json:"connecting"`
 	Total       uint64       `json:"total"`
 	Failed      uint64       `json:"failed"`
-	BytesIn     uint64       `json:"bytes_in"`
-	BytesOut    uint64       `json:"bytes_out"`
-	Checks      uint64       `json:"checks"`
+	// Broken counts established connections that the backend ended out of order.
+	Broken   uint64 `json:"broken"`
+	BytesIn  uint64 `json:"bytes_in"`
+	BytesOut uint64 `json:"bytes_out"`
+	Checks   uint64 `json:"checks"`
 	// CredentialsRefused says that the checks' credentials are not accepted.
 	CredentialsRefused bool `json:"credentials_refused,omitempty"`
 }
@@ -138,7 +140,7 @@ func (m *member) status() BackendStatus {
 	t := m.target
 	return BackendStatus{
 		ID: t.ID, Since: m.changed, Before: m.wasGrade, Transitions: m.transition, Draining: m.draining != nil,
-		Connections: t.Active(), Connecting: t.Connecting(), Total: t.Total(), Failed: t.Failed(), BytesIn: t.BytesIn(), BytesOut: t.BytesOut(),
+		Connections: t.Active(), Connecting: t.Connecting(), Total: t.Total(), Failed: t.Failed(), Broken: t.Broken(), BytesIn: t.BytesIn(), BytesOut: t.BytesOut(),
 	}
 }
 
