@@ -65,7 +65,10 @@ func startBalanced(t *testing.T) *balanced {
 		}
 	})
 	b := &balanced{cluster: &cluster{t: t, lab: l, agents: map[string]*agent{}}}
-	t.Cleanup(b.showLogs)
+	t.Cleanup(func() {
+		b.t = t // not the last subtest, which may have passed
+		b.showLogs()
+	})
 	if err := l.StartEtcd(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -172,11 +175,29 @@ func gradeOf(s balance.Status, id string) string {
 }
 
 // client is one of client-go with an informer on ConfigMaps, all over one
-// connection to the balancer, and counts the connections it needed.
+// connection to the balancer, and counts the connections it loses.
 type client struct {
 	api   dynamic.Interface
-	dials atomic.Int64
-	seen  sync.Map // name → struct{}
+	// lost counts connections that ended without the client having closed them.
+	// Dials would count more: two requests at once make two connections, and
+	// drop one.
+	lost atomic.Int64
+	seen   sync.Map // name → struct{}
+}
+
+// watched is a connection that tells when it is lost.
+type watched struct {
+	net.Conn
+	client *client
+	once   sync.Once
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		w.once.Do(func() { w.client.lost.Add(1) })
+	}
+	return n, err
 }
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -189,8 +210,12 @@ func (b *balanced) client(ctx context.Context) *client {
 		Host: "https://127.0.0.1:7445", Timeout: 0, QPS: 100, Burst: 100,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: pki.CA, CertFile: pki.AdminCert, KeyFile: pki.AdminKey},
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			c.dials.Add(1)
-			return node.DialContext(ctx, network, address)
+			conn, err := node.DialContext(ctx, network, address)
+			if err != nil {
+				c.lost.Add(1) // refused is worse
+				return nil, err
+			}
+			return &watched{Conn: conn, client: c}, nil
 		},
 	}
 	var err error
@@ -333,15 +358,15 @@ func TestBalance(t *testing.T) {
 
 	t.Run("an apiserver is killed", func(t *testing.T) {
 		b.t = t
-		n, dials := b.newcomers(), c.dials.Load()
+		n, lost := b.newcomers(), c.lost.Load()
 		if err := b.apiserver("a").Kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		b.awaitGrades("after the kill", map[string]string{"a": "refused"})
 		b.delivers(c, "killed")
 		b.none(t, n, "kill")
-		if more := c.dials.Load() - dials; more > 1 {
-			t.Errorf("the client needed %d new connections, want at most 1", more)
+		if more := c.lost.Load() - lost; more > 1 {
+			t.Errorf("the client lost %d connections, want at most 1", more)
 		}
 		if err := b.apiserver("a").Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -386,7 +411,7 @@ func TestBalance(t *testing.T) {
 		b.t = t
 		n := b.newcomers()
 		for _, site := range sites {
-			dials := c.dials.Load()
+			lost := c.lost.Load()
 			if err := b.apiserver(site).Stop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -395,8 +420,8 @@ func TestBalance(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.awaitGrades("after its restart", map[string]string{site: "ready"})
-			if more := c.dials.Load() - dials; more > 1 {
-				t.Errorf("restart of %s: the client needed %d new connections, want at most 1", site, more)
+			if more := c.lost.Load() - lost; more > 1 {
+				t.Errorf("restart of %s: the client lost %d connections, want at most 1", site, more)
 			}
 		}
 		b.none(t, n, "rolling restart")
@@ -463,7 +488,7 @@ func (b *balanced) allDown(t *testing.T) {
 
 // reloadAndUpgrade changes settings and process under load.
 func (b *balanced) reloadAndUpgrade(t *testing.T, c *client) {
-	n, dials := b.newcomers(), c.dials.Load()
+	n, lost := b.newcomers(), c.lost.Load()
 	b.rewrite("frontends: [{listen: [nonsense]}]\n")
 	b.until("bad settings are told", 10*time.Second, func() error {
 		s, err := b.status()
@@ -492,8 +517,8 @@ func (b *balanced) reloadAndUpgrade(t *testing.T, c *client) {
 	})
 	b.awaitGrades("after the upgrade", map[string]string{"a": "ready", "b": "ready", "c": "ready"})
 	b.delivers(c, "upgraded")
-	if more := c.dials.Load() - dials; more > 0 {
-		t.Errorf("the client needed %d new connections for a reload and an upgrade, want none", more)
+	if more := c.lost.Load() - lost; more > 0 {
+		t.Errorf("the client lost %d connections for a reload and an upgrade, want none", more)
 	}
 	b.none(t, n, "reload and upgrade")
 	if err := before.child.Err(); err != nil {
@@ -508,7 +533,7 @@ func (b *balanced) reloadAndUpgrade(t *testing.T, c *client) {
 // upgradeBySignal has the balancer start its successor itself. That one is no
 // child of the lab's; closing the lab ends it.
 func (b *balanced) upgradeBySignal(t *testing.T, c *client) {
-	n, dials, pid := b.newcomers(), c.dials.Load(), b.balancer.child.Pid()
+	n, lost, pid := b.newcomers(), c.lost.Load(), b.balancer.child.Pid()
 	if err := b.balancer.child.Signal(syscall.SIGUSR2); err != nil {
 		t.Fatal(err)
 	}
@@ -522,7 +547,7 @@ func (b *balanced) upgradeBySignal(t *testing.T, c *client) {
 	b.awaitGrades("after the signal", map[string]string{"a": "ready", "b": "ready", "c": "ready"})
 	b.delivers(c, "signalled")
 	b.none(t, n, "upgrade by signal")
-	if more := c.dials.Load() - dials; more > 0 {
-		t.Errorf("the client needed %d new connections, want none", more)
+	if more := c.lost.Load() - lost; more > 0 {
+		t.Errorf("the client lost %d connections, want none", more)
 	}
 }

@@ -3,6 +3,7 @@ package balance
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"time"
 
@@ -129,8 +130,11 @@ func (p *pool) graded(a action) {
 	if m == nil {
 		return
 	}
-	m.changed, m.reason, m.wasGrade = time.Now(), a.cause, a.from
-	m.transition++
+	if len(m.history) == maxHistory {
+		m.history = slices.Delete(m.history, 0, 1)
+	}
+	m.history = append(m.history, Transition{At: time.Now(), From: a.from, To: a.to, Reason: a.cause})
+	m.transitions++
 	p.log.Info("backend changed", keyBackend, a.id, "from", a.from.String(), "to", a.to.String(), keyReason, a.cause)
 }
 
@@ -164,6 +168,19 @@ func (p *pool) end(a action) {
 		var timer *time.Timer
 		timer = time.AfterFunc(limit, func() { p.drainEnded(m, &timer, a.cause) })
 		m.draining = timer
+	}
+}
+
+// ease ends half of the quiet connections of each backend that drains, once a
+// second. Watches never end by themselves, and an apiserver that shuts down
+// waits for them until it is killed; a request under way is not disturbed.
+func (p *pool) ease() {
+	for _, all := range []map[string]*member{p.members, p.leaving} {
+		for _, m := range all {
+			if n := m.target.Active(); m.draining != nil && n > 0 {
+				p.engine.Rebalance(m.target, (n+1)/2)
+			}
+		}
 	}
 }
 

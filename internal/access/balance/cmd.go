@@ -232,7 +232,7 @@ func awaitDrained(cmd *cobra.Command, control, frontend, backend string, wait ti
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return exit.With(exit.Failed, fmt.Errorf("%s still has %d connections after %s; they are reset after its drainTimeout", backend, left, wait))
+			return exit.With(exit.Failed, fmt.Errorf("%s still has %d connections after %s; they are never quiet, and reset after its drainTimeout", backend, left, wait))
 		}
 		select {
 		case <-cmd.Context().Done():

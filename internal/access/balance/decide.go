@@ -108,7 +108,10 @@ func (r *roster) list(now time.Duration, backends []source.Backend) []action {
 		}
 		i, _ := r.find(b.ID())
 		r.entries = slices.Insert(r.entries, i, entry{id: b.ID(), backend: b, late: late, readySince: -1})
-		out = append(out, action{kind: added, id: b.ID()}, action{kind: resumed, id: b.ID()})
+		out = append(out, action{kind: added, id: b.ID()})
+		if !r.held[b.ID()] { // else it is still to drain
+			out = append(out, action{kind: resumed, id: b.ID()})
+		}
 	}
 	for _, e := range r.entries {
 		if !keep[e.id] {

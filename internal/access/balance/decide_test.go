@@ -112,7 +112,7 @@ func TestRoster(t *testing.T) {
 		{func() []action { return r.list(at(133), listOf("a", "d")) }, "add d; resume d; remove b; reset b: left the list; remove c; reset c: left the list"},
 		{judge(134, "b", health.Ready), ""},
 		// A hold outlives the list.
-		{func() []action { return r.list(at(140), listOf("a", "b", "d")) }, "add b; resume b"},
+		{func() []action { return r.list(at(140), listOf("a", "b", "d")) }, "add b"},
 		{judge(141, "b", health.Ready), "b unknown→ready"},
 		// A new list is no sign of a fault of this node.
 		{func() []action { return r.list(at(142), listOf("x", "y")) }, "add x; resume x; add y; resume y; remove a; reset a: left the list; remove b; reset b: left the list; remove d; reset d: left the list"},

@@ -98,9 +98,8 @@ func (p *Pool) fill(s *Settings) {
 	orElse(&p.OnFail, fail)
 	orElse(&p.OnShutdown, shutdown)
 	orElse(&p.OnRemove, fail)
-	// A kube-apiserver that shuts down finishes short requests within seconds
-	// and waits for its watches, which end only with their connections; the
-	// kubelet gives it 30 s in all.
+	// A kube-apiserver that shuts down finishes short requests within seconds;
+	// the kubelet gives it 30 s in all.
 	orElse(&p.DrainTimeout, 15*time.Second)
 	orElse(&p.Spread, 300*time.Millisecond)
 	kind, path := "https", "/readyz"

@@ -52,11 +52,11 @@ type member struct {
 	stop    context.CancelFunc // of the checker
 	// draining calls off the reset at the end of a drain; nil when none is
 	// under way.
-	draining   *time.Timer
-	changed    time.Time
-	reason     string
-	wasGrade   health.Grade
-	transition uint64
+	draining *time.Timer
+	// history holds the last changes of the grade, oldest first; transitions
+	// counts all.
+	history     []Transition
+	transitions uint64
 }
 
 // view is a table with the targets of its backends, index by index.
@@ -244,6 +244,7 @@ func (p *pool) every(ctx context.Context) {
 				p.do(actions)
 			}
 			p.refresh()
+			p.ease()
 			p.rebalance()
 			p.forget()
 		}

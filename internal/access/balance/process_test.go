@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/internal/access/balance/relay"
 )
 
 // apiserver is a TLS server with a /readyz that can be made to fail; every
@@ -248,6 +250,19 @@ func TestServesWhatIsReady(t *testing.T) {
 		}
 	}
 	b.await(map[string]string{one.address(): "ready", two.address(): "refused"})
+	s, err := b.status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	if err := s.print(&table); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{one.address() + ": not ready, was ready: ", one.address() + ": ready, was not ready\n", two.address() + ": refused, was ready: "} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, table.String())
+		}
+	}
 }
 
 func TestEstablishedConnectionsOfAFailedBackendAreReset(t *testing.T) {
@@ -290,8 +305,27 @@ func TestDrainAndUndrain(t *testing.T) {
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		return cmd.ExecuteContext(t.Context())
 	}
+	idle := map[string]net.Conn{}
+	for len(idle) < 2 {
+		conn, err := b.dial("x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := who(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle[name] = conn
+	}
+	// An idle connection would never end by itself.
 	if err := command("drain", one.address(), "--wait", "10s"); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := who(idle["one"]); err == nil {
+		t.Error("the idle connection to the drained backend goes on")
+	}
+	if got, err := who(idle["two"]); err != nil || got != "two" {
+		t.Errorf("the other idle connection: %q, %v", got, err)
 	}
 	for range 20 {
 		if got := b.who(); got != "two" {
@@ -488,24 +522,29 @@ func TestStartRefuses(t *testing.T) {
 	}
 }
 
-func TestMetricsAndPages(t *testing.T) {
-	one := newAPIServer(t, "one")
+// The registry refuses two series of one name and labels, and so checks that
+// pools, routes and leaving backends keep out of each other's way.
+func TestMetrics(t *testing.T) {
+	one, two := newAPIServer(t, "one"), newAPIServer(t, "two")
 	dir := home(t, one)
-	write(t, dir, settings(dir, one.address()))
-	b := start(t, dir, false)
-	b.await(map[string]string{one.address(): "ready"})
-	_ = b.who()
-	s, err := b.status()
+	p := bare(t, dir)
+	route := fmt.Sprintf("  routes:\n  - names: [two.example]\n    check: {ca: %s/ca.crt}\n    backends: {static: [{address: %q}]}\n", dir, two.address())
+	p.take(t, dir, settings(dir, one.address(), two.address())+route)
+	p.stats.saw(relay.Event{Kind: relay.DialFailed, Frontend: "kube-apiserver"})
+	families, err := p.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	if err := s.print(&out); err != nil {
-		t.Fatal(err)
+	text := ""
+	for _, f := range families {
+		text += fmt.Sprintln(f)
 	}
-	for _, want := range []string{"kube-apiserver", one.address(), "ready"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the table lacks %q:\n%s", want, out.String())
+	for _, want := range []string{
+		"holdfast_balance_backend_usable", "holdfast_balance_backend_broken_total", "holdfast_balance_settings_good",
+		`value:"kube-apiserver/two.example"`, `value:"dial_failed"`, `value:"` + one.address() + `"`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the metrics lack %s", want)
 		}
 	}
 }

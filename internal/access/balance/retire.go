@@ -59,6 +59,7 @@ func (p *process) forgetRetired() {
 func (p *pool) hasLeft() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.ease()
 	p.forget()
 	return len(p.members) == 0 && len(p.leaving) == 0
 }

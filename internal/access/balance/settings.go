@@ -82,7 +82,8 @@ type Pool struct {
 	OnFail     Cause `yaml:"onFail"`
 	OnShutdown Cause `yaml:"onShutdown"`
 	OnRemove   Cause `yaml:"onRemove"`
-	// DrainTimeout is how long drained connections may go on.
+	// DrainTimeout is how long drained connections may go on at most; quiet ones
+	// end before.
 	DrainTimeout time.Duration `yaml:"drainTimeout"`
 	// Spread is over how long resets are spread.
 	Spread    time.Duration     `yaml:"spread"`

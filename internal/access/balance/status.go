@@ -56,19 +56,21 @@ type FrontendStatus struct {
 
 // BackendStatus is one backend.
 type BackendStatus struct {
-	ID          string       `json:"id"`
-	Zone        string       `json:"zone,omitempty"`
-	Source      string       `json:"source,omitempty"`
-	Grade       health.Grade `json:"grade"`
-	Suspect     bool         `json:"suspect"`
-	Held        bool         `json:"held"`
-	Backup      bool         `json:"backup"`
-	Leaving     bool         `json:"leaving"`
-	Draining    bool         `json:"draining"`
-	Reason      string       `json:"reason,omitempty"`
+	ID       string       `json:"id"`
+	Zone     string       `json:"zone,omitempty"`
+	Source   string       `json:"source,omitempty"`
+	Grade    health.Grade `json:"grade"`
+	Suspect  bool         `json:"suspect"`
+	Held     bool         `json:"held"`
+	Backup   bool         `json:"backup"`
+	Leaving  bool         `json:"leaving"`
+	Draining bool         `json:"draining"`
+	Reason   string       `json:"reason,omitempty"`
+	// Since is when the grade was reached, Transitions how often it changed and
+	// History the last changes, oldest first.
 	Since       time.Time    `json:"since,omitzero"`
-	Before      health.Grade `json:"before"`
 	Transitions uint64       `json:"transitions"`
+	History     []Transition `json:"history"`
 	RTTMS       float64      `json:"rtt_ms"`
 	Connections int          `json:"connections"`
 	Connecting  int          `json:"connecting"`
@@ -82,6 +84,21 @@ type BackendStatus struct {
 	// CredentialsRefused says that the checks' credentials are not accepted.
 	CredentialsRefused bool `json:"credentials_refused,omitempty"`
 }
+
+// Transition is a change of a backend's grade.
+type Transition struct {
+	At     time.Time    `json:"at"`
+	From   health.Grade `json:"from"`
+	To     health.Grade `json:"to"`
+	Reason string       `json:"reason,omitempty"`
+}
+
+// maxHistory is how many changes are kept for each backend, shownHistory how
+// many of a frontend the table shows.
+const (
+	maxHistory   = 8
+	shownHistory = 5
+)
 
 // status reports what is in force now.
 func (p *process) status() Status {
@@ -136,10 +153,18 @@ func (p *pool) status() FrontendStatus {
 	return s
 }
 
+// since is when the last change was; zero before the first.
+func (m *member) since() time.Time {
+	if len(m.history) == 0 {
+		return time.Time{}
+	}
+	return m.history[len(m.history)-1].At
+}
+
 func (m *member) status() BackendStatus {
 	t := m.target
 	return BackendStatus{
-		ID: t.ID, Since: m.changed, Before: m.wasGrade, Transitions: m.transition, Draining: m.draining != nil,
+		ID: t.ID, Since: m.since(), Transitions: m.transitions, History: append([]Transition{}, m.history...), Draining: m.draining != nil,
 		Connections: t.Active(), Connecting: t.Connecting(), Total: t.Total(), Failed: t.Failed(), Broken: t.Broken(), BytesIn: t.BytesIn(), BytesOut: t.BytesOut(),
 	}
 }
@@ -181,12 +206,41 @@ func (f FrontendStatus) print(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print frontend: %w", err)
 	}
+	f.printHistory(w)
 	for _, src := range f.Sources {
 		if !src.OK {
 			_, _ = fmt.Fprintf(w, "  source %s: %s\n", src.Name, src.Error)
 		}
 	}
 	return nil
+}
+
+// printHistory shows the newest changes of all backends; the first verdict of
+// each is none.
+func (f FrontendStatus) printHistory(w io.Writer) {
+	type change struct {
+		backend string
+		Transition
+	}
+	var all []change
+	for _, b := range f.Backends {
+		for _, t := range b.History {
+			if t.From != health.Unknown {
+				all = append(all, change{b.ID, t})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b change) int { return a.At.Compare(b.At) })
+	for _, c := range all[max(0, len(all)-shownHistory):] {
+		_, _ = fmt.Fprintf(w, "  %s  %s: %s, was %s%s\n", c.At.Format(time.TimeOnly), c.backend, c.To, c.From, because(c.Reason))
+	}
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
 }
 
 func (f FrontendStatus) mood() string {

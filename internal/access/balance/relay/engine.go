@@ -199,7 +199,8 @@ func (e *Engine) Reset(t *Target, cause string, spread time.Duration) {
 	}
 }
 
-// Rebalance resets at most n connections to a target, quiet ones only.
+// Rebalance resets at most n connections to a target, quiet ones only: those on
+// which no byte has passed for 100 ms, or for 3 s where the client spoke last.
 func (e *Engine) Rebalance(t *Target, n int) {
 	left := &atomic.Int64{}
 	left.Store(int64(n))

@@ -287,10 +287,23 @@ func (s *session) arm(at int64) {
 const lasting = int64(time.Second)
 
 // quiet is how long no byte must have passed before a connection is closed for
-// reasons that can wait.
-const quiet = int64(100 * time.Millisecond)
+// reasons that can wait; pending the same where the client spoke last, and may
+// wait for an answer. It may also have acknowledged something (WINDOW_UPDATE of
+// HTTP/2), so that this ends, too.
+const (
+	quiet   = int64(100 * time.Millisecond)
+	pending = int64(3 * time.Second)
+)
 
-func (s *session) isQuiet(now int64) bool { return now-s.lastByte >= quiet }
+// quietAt is when the connection is quiet if no byte passes until then.
+func (s *session) quietAt() int64 {
+	if s.unanswered {
+		return s.lastByte + pending
+	}
+	return s.lastByte + quiet
+}
+
+func (s *session) isQuiet(now int64) bool { return now >= s.quietAt() }
 
 // tune gives the target's socket its keepalive and user timeout once the
 // session has lasted.
@@ -325,7 +338,7 @@ func (s *session) age(now int64) bool {
 	case now < s.oldAt:
 		s.arm(s.oldAt)
 	case !s.isQuiet(now):
-		s.arm(now + quiet)
+		s.arm(s.quietAt())
 	case !s.loop.engine.ages.take(now):
 		// Many are old: they need not all ask ten times a second.
 		s.arm(now + int64(time.Second) + s.loop.random.Int64N(int64(time.Second)))
