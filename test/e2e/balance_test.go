@@ -177,12 +177,12 @@ func gradeOf(s balance.Status, id string) string {
 // client is one of client-go with an informer on ConfigMaps, all over one
 // connection to the balancer, and counts the connections it loses.
 type client struct {
-	api   dynamic.Interface
+	api dynamic.Interface
 	// lost counts connections that ended without the client having closed them.
 	// Dials would count more: two requests at once make two connections, and
 	// drop one.
 	lost atomic.Int64
-	seen   sync.Map // name → struct{}
+	seen sync.Map // name → struct{}
 }
 
 // watched is a connection that tells when it is lost.
