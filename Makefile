@@ -44,7 +44,8 @@ soak: setup build peers
 
 # What is too slow for every commit: long fuzzing, the million schedules, and
 # every suite once more without the test cache.
-nightly: setup build peers
+nightly: setup build
+	@scripts/peers --all
 	scripts/nightly
 
 docs:
