@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // Config says where the API is and who asks. The zero value of a field means
@@ -36,6 +37,16 @@ type Config struct {
 	// AnyServer says that Dial leads to any API server of the cluster: then a
 	// certificate for ClusterName is as good as one for the host of Server.
 	AnyServer bool
+	// Servers are the URLs of several API servers of one cluster, the preferred
+	// one first; where it is not empty, Server is not asked. Each is verified
+	// by its own host, or as AnyServer and ServerName say.
+	Servers []string
+	// Attempt bounds how long one server is given to answer one request; 0
+	// means 2.5 s where there are several and 15 s where there is one.
+	Attempt time.Duration
+
+	// turn is shared by the clients of one Cluster.
+	turn *turn
 }
 
 // ClusterName is a name that the certificate of every API server of a cluster
@@ -54,6 +65,9 @@ func (c Config) String() string {
 	case c.hasToken():
 		with = "with a token"
 	}
+	if len(c.Servers) > 0 {
+		return strings.Join(c.Servers, ", ") + " " + with
+	}
 	return c.Server + " " + with
 }
 
@@ -62,6 +76,31 @@ func (c Config) GoString() string { return "kubeapi.Config{" + c.String() + "}" 
 
 func (c Config) hasCert() bool  { return c.CertFile != "" || len(c.CertData) > 0 }
 func (c Config) hasToken() bool { return c.Token != "" || c.TokenFile != "" }
+
+// servers returns the servers that are asked, each as a configuration of its own.
+func (c Config) servers() []Config {
+	if len(c.Servers) == 0 {
+		return []Config{c}
+	}
+	var all []Config
+	for _, s := range c.Servers {
+		one := c
+		one.Server, one.Servers = s, nil
+		all = append(all, one)
+	}
+	return all
+}
+
+// attempt is how long one server is given.
+func (c Config) attempt() time.Duration {
+	switch {
+	case c.Attempt > 0:
+		return min(c.Attempt, requestTimeout)
+	case len(c.Servers) > 1:
+		return attemptTimeout
+	}
+	return requestTimeout
+}
 
 // base returns the parsed Server.
 func (c Config) base() (*url.URL, error) {

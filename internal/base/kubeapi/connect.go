@@ -2,7 +2,9 @@ package kubeapi
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"slices"
 )
 
 // Connector returns a function for Follower.Connect that reads the
@@ -28,4 +30,28 @@ func Find(kubeconfig, kubecontext string) (Config, error) {
 		return InCluster()
 	}
 	return ReadKubeconfig(kubeconfig, kubecontext)
+}
+
+// FindServers is Find with the servers given: the credentials' own server is
+// not asked, and a certificate for ClusterName is as good as one for the host
+// of a server. Without servers it is Find.
+func FindServers(kubeconfig, kubecontext string, servers []string) (config Config, err error) {
+	switch {
+	case len(servers) == 0:
+		return Find(kubeconfig, kubecontext)
+	case kubeconfig == "":
+		config, err = serviceAccount(ServiceAccountDir)
+	default:
+		config, err = ReadKubeconfig(kubeconfig, kubecontext)
+	}
+	if err != nil {
+		return Config{}, err
+	}
+	config.Server, config.Servers, config.AnyServer = servers[0], slices.Clone(servers), true
+	for i, each := range config.servers() {
+		if _, err := each.base(); err != nil {
+			return Config{}, fmt.Errorf("servers[%d]: %w", i, err)
+		}
+	}
+	return config, nil
 }

@@ -18,6 +18,16 @@
 //   - Rotated files take effect without a restart: certificates at the next
 //     handshake, tokens at the next request. A token file that vanished or is
 //     empty changes nothing; the last good token stays.
+//   - Of several servers (Config.Servers, Cluster) the one that answers is asked.
+//     A server that does not, or that says it cannot (500, 502, 503, 504), loses
+//     its turn at once, for all clients of the Cluster and with its watches; a
+//     frozen one costs one attempt (2.5 s). A read is tried once on each; a write
+//     is sent once, and goes to the next server only where no connection came
+//     about. So a write that failed may have been done: read before repeating.
+//     A frozen server whose clients make no requests, but only watch, is left
+//     after 90 s.
+//   - Events never make a caller wait and never flood: what cannot be written
+//     within the bounds is dropped and counted.
 //   - Answers are bounded (8 MiB a list, 4 MiB an event), and no error or log
 //     line contains a token, a key or the body of an answer.
 package kubeapi

@@ -21,6 +21,9 @@ const (
 	silence = 90 * time.Second
 )
 
+// errSilent ends a stream that tells nothing.
+var errSilent = errors.New("no event or bookmark")
+
 // Event is one change of an object.
 type Event[T any] struct {
 	// Deleted says that Object, in its last state, is gone; otherwise it was
@@ -40,6 +43,9 @@ type Follower[T any] struct {
 	Path string
 	// Selector is a label selector; may be empty.
 	Selector string
+	// Metadata asks for nothing but the metadata of each object, which spares
+	// memory and traffic where objects are large, as Nodes are.
+	Metadata bool
 	// Replace is told the whole collection, after the first and each further list.
 	Replace func([]T)
 	// Apply is told one change.
@@ -106,7 +112,7 @@ func (f *Follower[T]) list(ctx context.Context) time.Duration {
 		} `json:"metadata"`
 		Items []T `json:"items"`
 	}
-	data, err := f.client.Get(ctx, f.Path, query)
+	data, err := f.client.do(ctx, f.request(query, listMetadata))
 	if err == nil {
 		if err = decodeJSON(data, &list); err == nil && list.Metadata.ResourceVersion == "" {
 			err = errors.New("answer has no resourceVersion; is this a Kubernetes API?")
@@ -129,6 +135,20 @@ func (f *Follower[T]) list(ctx context.Context) time.Duration {
 	return 0
 }
 
+// Media types of answers that hold metadata only.
+const (
+	listMetadata  = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	watchMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+)
+
+func (f *Follower[T]) request(query url.Values, metadata string) request {
+	r := request{method: http.MethodGet, path: f.Path, query: query}
+	if f.Metadata {
+		r.accept = metadata
+	}
+	return r
+}
+
 func (f *Follower[T]) query() url.Values {
 	query := url.Values{}
 	if f.Selector != "" {
@@ -145,7 +165,7 @@ func (f *Follower[T]) watch(ctx context.Context) time.Duration {
 	}
 	if err != nil {
 		f.drop()
-		if !expired(err) { // which is no trouble, only a reason to list
+		if !expired(err) && !errors.Is(err, errTurned) { // which are no trouble, only reasons to ask anew
 			f.Report(err)
 		}
 	}
@@ -157,7 +177,7 @@ func (f *Follower[T]) watch(ctx context.Context) time.Duration {
 func (f *Follower[T]) stream(ctx context.Context) (events int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silent := fmt.Errorf("watch %s: no event or bookmark for %v; opening it anew", f.Path, silence)
+	silent := fmt.Errorf("watch %s: %w for %v; opening it anew", f.Path, errSilent, silence)
 	idle := time.AfterFunc(silence, func() { cancel(silent) })
 	defer idle.Stop()
 
@@ -167,7 +187,7 @@ func (f *Follower[T]) stream(ctx context.Context) (events int, err error) {
 	query.Set("allowWatchBookmarks", "true")
 	query.Set("resourceVersion", f.cursor.version)
 	query.Set("timeoutSeconds", strconv.Itoa(int(lasts/time.Second)))
-	body, err := f.client.open(ctx, http.MethodGet, f.Path, query, nil)
+	body, err := f.client.watch(ctx, cancel, f.request(query, watchMetadata))
 	if err != nil {
 		return 0, because(ctx, err)
 	}

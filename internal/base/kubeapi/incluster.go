@@ -26,13 +26,22 @@ func inCluster(dir string, env func(string) string) (Config, error) {
 	if host == "" || port == "" {
 		return Config{}, fmt.Errorf("%w: KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT is not set; give a kubeconfig", ErrNotInCluster)
 	}
+	config, err := serviceAccount(dir)
+	if err != nil {
+		return Config{}, err
+	}
+	config.Server = "https://" + net.JoinHostPort(host, port)
+	return config, nil
+}
+
+// serviceAccount reads what the kubelet mounted into a pod; it names no server.
+func serviceAccount(dir string) (Config, error) {
 	token := filepath.Join(dir, "token")
 	if _, err := os.Stat(token); err != nil {
 		return Config{}, fmt.Errorf("%w: %w; set automountServiceAccountToken or give a kubeconfig", ErrNotInCluster, err)
 	}
 	namespace, _ := file.Read(filepath.Join(dir, "namespace"), 1<<10)
 	return Config{
-		Server:    "https://" + net.JoinHostPort(host, port),
 		CAFile:    filepath.Join(dir, "ca.crt"),
 		TokenFile: token,
 		Namespace: strings.TrimSpace(string(namespace)),
