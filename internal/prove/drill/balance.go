@@ -108,6 +108,8 @@ func balanceWords(profile string) string {
 		return "balancers that check by TCP connect every 20 s with 15 s of patience and reset nothing (profile anchors)"
 	case scenario.ProfileSeed:
 		return "balancers that ask /readyz every 5 s with 3 s of patience (profile seed)"
+	case scenario.ProfileNone:
+		return "no balancers; kubelet and kube-proxy ask the apiserver of their own site"
 	}
 	return "balancers with their defaults"
 }

@@ -200,6 +200,9 @@ func (o *Options) preflight() error {
 		return err
 	}
 	for _, c := range cases {
+		if c.Kubernetes || c.Storage != "" {
+			return fmt.Errorf("%s, variant %s: this lab has no kubelets and no shared storage yet", c.Scenario, c.Variant)
+		}
 		if !c.APIServers {
 			continue
 		}

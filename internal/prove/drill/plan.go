@@ -37,6 +37,7 @@ func Plan(c *scenario.Case) string {
 	line("  moves by agents: %d to %d", c.Moves.Min, c.Moves.Max)
 	planBounds(line, "changes of grade by balancers", c.Balance.Transitions)
 	planBounds(line, "connections reset by balancers", c.Balance.Resets)
+	planEndpoints(line, c)
 	if c.Compare != nil {
 		line("  with the agents no path may be out longer than without them by more than %s", c.Compare.Tolerance)
 	}
@@ -47,10 +48,14 @@ func planServers(line func(string, ...any), c *scenario.Case) {
 	if !c.APIServers {
 		return
 	}
-	line("  a kube-apiserver in every site, which stores in that site's etcd member alone")
+	line("  a kube-apiserver in every site, which stores %s", storageWords(c.StorageIn(true)))
+	if with, without := c.StorageIn(true), c.StorageIn(false); with != without {
+		line("  without the agents: it stores %s", storageWords(without))
+	}
 	if c.EtcdCheck > 0 {
 		line("  whose /readyz waits %s for etcd, not 2s", c.EtcdCheck)
 	}
+	planKubernetes(line, c)
 	if !c.Agents.Has(scenario.AgentBalance) {
 		return
 	}
@@ -60,6 +65,57 @@ func planServers(line func(string, ...any), c *scenario.Case) {
 	}
 	line("  a balancer on every node, which %s", use)
 	line("  without the agents: %s", balanceWords(c.Balance.Without))
+}
+
+// storageWords say where apiservers store.
+func storageWords(storage string) string {
+	switch storage {
+	case scenario.StorageList:
+		return "in the etcd members of all sites, as its own etcd client chooses"
+	case scenario.AgentEtcdBalance:
+		return "through a balancer of kind etcd on its node"
+	}
+	return "in that site's etcd member alone"
+}
+
+func planKubernetes(line func(string, ...any), c *scenario.Case) {
+	if !c.Kubernetes {
+		return
+	}
+	line("  kubelet and kube-proxy on every node, controller managers and schedulers, a pod in every site for its clients")
+	if len(c.Gateway) > 0 {
+		line("  in %s a pod of the Service echo, and a gateway with the endpoints of all zones as upstreams", strings.Join(c.Gateway, ", "))
+		if c.Agents.Has(scenario.AgentZonal) {
+			line("  with the agents the gateways read the mirror echo-zonal instead")
+		}
+	}
+	if c.Agents.Has(scenario.AgentSlices) {
+		line("  with the agents: an agent per site publishes the endpoints of default/kubernetes")
+		line("  without the agents: %s", reconcilerWords(c.Slices.Without))
+	}
+}
+
+// reconcilerWords say who publishes the endpoints in a run without the agents.
+func reconcilerWords(without string) string {
+	if without == scenario.ReconcilerSeed {
+		return "one zoned slice per node whose readiness follows a check every 5 s publishes them, and nobody adopts a zone"
+	}
+	return "the apiservers' own reconciler publishes them, with leases of 15 s and without zones"
+}
+
+// planEndpoints are the bounds of the endpoints in the run with the agents.
+func planEndpoints(line func(string, ...any), c *scenario.Case) {
+	if c.NodesReady {
+		line("  every Node stays Ready")
+	}
+	if !c.Agents.Has(scenario.AgentSlices) {
+		return
+	}
+	line("  endpoints: never none that is ready, never one without zone and hint, no zone without one for over %s", c.Slices.AdoptedWithin())
+	if c.Slices.Out > 0 {
+		line("  endpoints: that of a struck apiserver is out of its zone within %s", c.Slices.Out)
+	}
+	planBounds(line, "changes of endpoints while the faults are in force", c.Slices.Changes)
 }
 
 func planBounds(line func(string, ...any), what string, b *scenario.Bounds) {
@@ -79,12 +135,14 @@ func planExpectation(line func(string, ...any), c *scenario.Case, e scenario.Exp
 	switch e.Role {
 	case scenario.RoleClean:
 		line("      no gap over %s%s", cmp.Or(e.Gap, time.Second), planCounts(e))
-		if e.Without == scenario.Any {
-			line("      without the agents: shown, not judged")
+		if e.Without != "" {
+			planWindow(line, c, e, "without the agents", e.Without)
 		}
+		planAfter(line, e)
 	case scenario.RoleAffected:
 		planWindow(line, c, e, "with the agents", e.Window)
 		planWindow(line, c, e, "without them", cmp.Or(e.Without, e.Window))
+		planAfter(line, e)
 	}
 }
 
@@ -92,6 +150,9 @@ func planWindow(line func(string, ...any), c *scenario.Case, e scenario.Expectat
 	switch name {
 	case scenario.Never:
 		line("      %s: down as long as the fault lasts", side)
+		return
+	case scenario.Half:
+		line("      %s: loses about every second request", side)
 		return
 	case scenario.Any:
 		line("      %s: shown, not judged", side)
@@ -117,6 +178,12 @@ func planWindow(line func(string, ...any), c *scenario.Case, e scenario.Expectat
 	}
 	if e.FailWithin > 0 {
 		line("      what fails at first has failed within %s", e.FailWithin)
+	}
+}
+
+func planAfter(line func(string, ...any), e scenario.Expectation) {
+	if e.FailedAfter != nil {
+		line("      after the heal at most %d requests fail", *e.FailedAfter)
 	}
 }
 

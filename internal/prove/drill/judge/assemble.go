@@ -29,7 +29,7 @@ func Assemble(records []*record.Record) *report.Report {
 		v := variant(group)
 		variants = append(variants, v)
 		maps.Copy(out.Numbers, numbers(v))
-		maps.Copy(out.Numbers, group.balanceNumbers(v))
+		maps.Copy(out.Numbers, group.figures(v))
 	}
 	for _, r := range records {
 		if out.Started.IsZero() || r.Run.Started.Before(out.Started) {

@@ -137,11 +137,14 @@ func (j *run) balancerEvents(kind string) []record.Event {
 // its mind and an apiserver first ceased to be ready or was ready again; what
 // the balancers did in all.
 func balanceNumbers(rec *record.Record, paths []report.Path) map[string]float64 {
-	if !rec.Case.Agents.Has(scenario.AgentBalance) || rec.Run.Injected.IsZero() {
+	if !rec.Case.HasBalancers(rec.Run.Agents) || rec.Run.Injected.IsZero() {
 		return nil
 	}
 	j := &run{rec: rec, paths: probe.ByPath(rec.Samples)}
-	out := map[string]float64{"failed_new": 0, "failed_kept": 0, "failed_late": 0}
+	out := map[string]float64{}
+	if slices.ContainsFunc(rec.Case.Paths, scenario.Path.Balanced) {
+		out["failed_new"], out["failed_kept"], out["failed_late"] = 0, 0, 0
+	}
 	for _, p := range rec.Case.Paths {
 		if p.Balanced() {
 			j.countFailed(out, p)

@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
@@ -83,9 +84,9 @@ func prefixOf(v report.Variant) string {
 	return v.Name + "."
 }
 
-// balanceNumbers are those of both runs of a variant, by their names in the
-// report.
-func (g group) balanceNumbers(v report.Variant) map[string]float64 {
+// figures are those of balancers and Services in both runs of a variant, by
+// their names in the report.
+func (g group) figures(v report.Variant) map[string]float64 {
 	out := map[string]float64{}
 	for _, side := range []struct {
 		name string
@@ -95,7 +96,12 @@ func (g group) balanceNumbers(v report.Variant) map[string]float64 {
 		if side.rec == nil {
 			continue
 		}
-		for name, value := range balanceNumbers(side.rec, side.run.Paths) {
+		figures := balanceNumbers(side.rec, side.run.Paths)
+		if figures == nil {
+			figures = map[string]float64{}
+		}
+		maps.Copy(figures, serviceNumbers(side.rec))
+		for name, value := range figures {
 			out[prefixOf(v)+side.name+"_"+name] = value
 		}
 	}

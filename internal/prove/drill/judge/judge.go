@@ -86,7 +86,7 @@ func (j *run) conclude(doubts []string) {
 	if reason := j.movesOutOfBounds(); reason != "" {
 		failed = append(failed, reason)
 	}
-	failed = append(failed, j.balancersOutOfBounds()...)
+	failed = slices.Concat(failed, j.balancersOutOfBounds(), j.endpointsOutOfBounds(), j.nodesOutOfBounds())
 	if len(failed) > 0 {
 		j.out.Verdict, j.out.Reasons = report.Fail, append(failed, notes...)
 		return

@@ -32,6 +32,9 @@ func (j *run) judgePath(p scenario.Path) report.Path {
 	default:
 		out.Verdict = report.NotApplicable
 	}
+	if e.FailedAfter != nil && out.Verdict == report.Pass {
+		j.judgeAfter(&out, *e.FailedAfter, samples)
+	}
 	if e.FailWithin > 0 && out.Verdict == report.Pass {
 		j.judgePromptness(&out, e.FailWithin, samples)
 	}
@@ -107,6 +110,8 @@ func (j *run) judgeAffected(p *report.Path, path scenario.Path, e scenario.Expec
 		j.judgeNever(p, path, e, samples)
 	case scenario.Any:
 		p.Verdict = report.NotApplicable
+	case scenario.Half:
+		j.judgeHalf(p, samples)
 	default:
 		j.judgeWindow(p, path, e, want)
 	}
@@ -165,7 +170,12 @@ func (j *run) judgeClean(p *report.Path, e scenario.Expectation, samples []probe
 	allowed := cmp.Or(e.Gap, defaultGap)
 	p.Expected = &report.Window{MaxMS: millis(allowed), Why: []string{"longest gap of a path that the fault does not touch"}}
 	p.Verdict = report.Pass
-	if e.Without == scenario.Any && !j.rec.Run.Agents {
+	switch {
+	case j.rec.Run.Agents || e.Without == "":
+	case e.Without == scenario.Half:
+		j.judgeHalf(p, samples)
+		return
+	default:
 		p.Verdict = report.NotApplicable
 		return
 	}

@@ -51,15 +51,16 @@ func (j *run) isolates(f record.Fault, site string) bool {
 	return true
 }
 
-// strikes says whether a fault kills, pauses or stops a member.
-func (j *run) strikes(f record.Fault, member scenario.Process) bool {
+// strikes says whether a fault kills, pauses or stops a process, or takes its
+// etcd from it.
+func (j *run) strikes(f record.Fault, process scenario.Process) bool {
 	for _, step := range j.rec.Case.Faults {
 		if f.Name != step.Name && !isRound(f.Name, step.Name) {
 			continue
 		}
-		for _, target := range slices.Concat(step.Kill, step.Pause, step.Stop) {
+		for _, target := range slices.Concat(step.Kill, step.Pause, step.Stop, step.Unready) {
 			procs, _ := j.rec.Case.Resolve(target) // validated with the scenario
-			if slices.Contains(procs, member) {
+			if slices.Contains(procs, process) {
 				return true
 			}
 		}

@@ -88,6 +88,10 @@ const (
 	KindUnready = "apiserver-unready" // it does not; keys apiserver, reason
 	KindGraded  = "backend-graded"    // a balancer graded a backend; keys backend, from, to, reason
 	KindReset   = "connections-reset" // it reset connections; keys backend, count, cause
+
+	KindEndpoints    = "endpoints"      // those of default/kubernetes are new; keys as of [EndpointKeys]
+	KindNodeReady    = "node-ready"     // a Node is Ready; key node
+	KindNodeNotReady = "node-not-ready" // it is not; keys node, status, reason
 )
 
 // Event is something the cluster or an agent did.

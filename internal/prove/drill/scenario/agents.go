@@ -16,6 +16,13 @@ const (
 	// what people use (see [Balance]): without any balancer there would be
 	// nothing to compare with.
 	AgentBalance = "balance"
+	// AgentEtcdBalance is `holdfast balance run`, one per site, between the
+	// apiserver of the site and the members of etcd.
+	AgentEtcdBalance = "etcd-balance"
+	// AgentSlices is `holdfast slices run`, one per site, and AgentZonal
+	// `holdfast zonal run`, likewise. The runs without the agents have neither.
+	AgentSlices = "slices"
+	AgentZonal  = "zonal"
 	// AgentNone is none at all.
 	AgentNone = "none"
 )
@@ -56,8 +63,10 @@ type Balance struct {
 	// apiservers of all sites alike; else it prefers its own site's.
 	Spread bool `yaml:"spread,omitempty"`
 	// Without is the profile of the run without the agents: anchors (TCP
-	// connect every 20 s with 15 s of patience, nothing is reset; the default)
-	// or seed (/readyz every 5 s with 3 s).
+	// connect every 20 s with 15 s of patience, nothing is reset; the default),
+	// seed (/readyz every 5 s with 3 s), or none (no balancers at all, the default
+	// with kubernetes: kubelet and kube-proxy of a node then ask the apiserver of
+	// their own site).
 	Without string `yaml:"without,omitempty"`
 	// Transitions bounds how often balancers change their grade of a backend,
 	// Resets how many connections they reset: all of them together, while the
@@ -76,4 +85,13 @@ type Bounds struct {
 const (
 	ProfileAnchors = "anchors"
 	ProfileSeed    = "seed"
+	ProfileNone    = "none"
 )
+
+// check refuses bounds that nothing fits.
+func (b *Bounds) check(field string) error {
+	if b != nil && (b.Min < 0 || b.Max < b.Min) {
+		return fmt.Errorf("%s: min %d max %d; write 0 ≤ min ≤ max", field, b.Min, b.Max)
+	}
+	return nil
+}

@@ -115,20 +115,20 @@ func TestMistakesWithAPIServersGetOneLine(t *testing.T) {
 	for _, tc := range []struct{ name, old, new, want string }{
 		{"no apiservers", "apiservers: true\n", "", "agents: balance has nothing to balance; add apiservers: true"},
 		{"no balancer", "agents: balance", "agents: leader", "paths[a/balance/api-get/new].targets: there is no balancer; add balance to agents"},
-		{"unknown agent", "agents: balance", "agents: [balance, vip]", `agents: "vip" is unknown; choose one of leader, balance, none`},
+		{"unknown agent", "agents: balance", "agents: [balance, vip]", `agents: "vip" is unknown; choose one of leader, balance, slices, zonal, etcd-balance, none`},
 		{"none and more", "agents: balance", "agents: [balance, none]", "agents: none stands beside others; leave it out"},
 		{"etcd through a balancer", "api-get", "get", "paths[a/balance/get/new].kinds: a balancer serves no get; choose one of api-get, api-put, api-watch"},
 		{"unready member", "apiserver/b", "main/b", `faults[0]: unready: "main/b" is no apiserver; write apiserver/SITE`},
 		{"unready site", "[apiserver/b]", "[b]", `faults[0]: unready: "b" is no apiserver; write apiserver/SITE`},
-		{"cluster called apiserver", "{main: a}", "{apiserver: a}, clusters: [{name: apiserver}]", `clusters: "apiserver" is what faults call the apiservers; rename the cluster`},
-		{"site called balance", "apiservers: true", "apiservers: true\nlab: {sites: [{name: a}, {name: b}, {name: balance}]}", `lab.sites: "balance" is what targets call the balancer; rename the site`},
+		{"cluster called apiserver", "{main: a}", "{apiserver: a}, clusters: [{name: apiserver}]", `clusters: "apiserver" is what faults call the apiserver of a site; rename the cluster`},
+		{"site called balance", "apiservers: true", "apiservers: true\nlab: {sites: [{name: a}, {name: b}, {name: balance}]}", `lab.sites: "balance" is a word for targets; rename the site`},
 		{"profile", "agents: balance", "agents: balance\nbalance: {without: haproxy}", `balance.without: "haproxy" is unknown; choose one of anchors, seed`},
 		{"bounds", "agents: balance", "agents: balance\nbalance: {resets: {min: 2, max: 1}}", "balance.resets: min 2 max 1; write 0 ≤ min ≤ max"},
 		{"etcd check", "agents: balance", "agents: balance\netcdCheck: 1h", "etcdCheck: 1h0m0s is out of range; choose up to 1m"},
 		{"failed of an affected path", "role: clean", "role: affected, window: balance", "expect[0].failed, gaps: they bound clean paths, not affected ones; remove them"},
 		{"negative", "failed: 0", "failed: -1", "expect[0].failed, gaps: negative; write 0 for none"},
 		{"promptness of nothing", "{role: clean,", "{role: info, failWithin: 1s}, {role: clean,", "expect[0].failWithin: 1s of a path that is not judged; remove it"},
-		{"window of a clean path", "without: any", "without: never", `expect[0].without: "never" of a clean path; write any`},
+		{"window of a clean path", "without: any", "without: never", `expect[0].without: "never" of a clean path; write any or half`},
 	} {
 		text := strings.Replace(api, tc.old, tc.new, 1)
 		_, err := Parse("x.yaml", []byte(text))

@@ -21,8 +21,13 @@ type Case struct {
 	// APIServers and EtcdCheck are as in [Scenario].
 	APIServers bool          `yaml:"apiservers,omitempty"`
 	EtcdCheck  time.Duration `yaml:"etcdCheck,omitempty"`
+	Kubernetes bool          `yaml:"kubernetes,omitempty"`
+	Storage    string        `yaml:"storage,omitempty"`
+	Gateway    []string      `yaml:"gateway,omitempty"`
 	Agents     Agents        `yaml:"agents"`
 	Balance    Balance       `yaml:"balance,omitempty"`
+	Slices     Slices        `yaml:"slices,omitempty"`
+	NodesReady bool          `yaml:"nodesReady,omitempty"`
 	Phases     Phases        `yaml:"phases"`
 	Faults     []Step        `yaml:"faults"`
 	Paths      []Path        `yaml:"paths"`
@@ -35,8 +40,8 @@ type Case struct {
 type Path struct {
 	Name string `yaml:"name"`
 	// Site is where the client stands, Cluster and Target the member asked. Of a
-	// path to apiservers, Cluster is where they store, and Target a site or
-	// "balance".
+	// path to apiservers, Cluster is where they store, and Target a site,
+	// "balance" or "service".
 	Site     string        `yaml:"site"`
 	Cluster  string        `yaml:"cluster"`
 	Target   string        `yaml:"target"`
@@ -94,17 +99,37 @@ func (s *Scenario) Case(name string) (*Case, error) {
 	if v.Balance != nil {
 		c.Balance = *v.Balance
 	}
-	if c.Agents.Has(AgentBalance) {
-		c.Balance.Without = cmp.Or(c.Balance.Without, ProfileAnchors)
-	}
-	c.APIServers = s.APIServers || v.APIServers
-	c.EtcdCheck = cmp.Or(v.EtcdCheck, s.EtcdCheck)
+	c.resolveServers(s, v)
 	c.Lab.Preset = cmp.Or(c.Lab.Preset, defaultPreset)
 	if len(c.Lab.Sites) == 0 {
 		c.Lab.Sites = defaultSites()
 	}
 	c.Paths = c.expand(either(v.Paths, s.Paths))
 	return c, nil
+}
+
+// resolveServers fills in what the apiservers and all around them are.
+func (c *Case) resolveServers(s *Scenario, v Variant) {
+	c.Kubernetes, c.Gateway, c.NodesReady = s.Kubernetes, s.Gateway, s.NodesReady
+	c.APIServers = s.APIServers || v.APIServers || c.Kubernetes
+	c.EtcdCheck = cmp.Or(v.EtcdCheck, s.EtcdCheck)
+	if c.Storage = cmp.Or(v.Storage, s.Storage); c.Storage == StorageOwn {
+		c.Storage = ""
+	}
+	if c.Agents.Has(AgentBalance) {
+		without := ProfileAnchors
+		if c.Kubernetes {
+			without = ProfileNone
+		}
+		c.Balance.Without = cmp.Or(c.Balance.Without, without)
+	}
+	c.Slices = s.Slices
+	if v.Slices != nil {
+		c.Slices = *v.Slices
+	}
+	if c.Agents.Has(AgentSlices) {
+		c.Slices.Without = cmp.Or(c.Slices.Without, ReconcilerLease)
+	}
 }
 
 // VariantNames lists the variants in order; the first is the main one.
@@ -220,7 +245,7 @@ func newPath(set Paths, site, cluster, target, kind, mode string) Path {
 	if target == "own" || target == site {
 		target, shown = site, server
 	}
-	if target == TargetBalance {
+	if slices.Contains(roles, target) {
 		shown = target
 	}
 	return Path{

@@ -22,12 +22,25 @@ type Scenario struct {
 	// checks of /readyz waits for etcd; 0 is upstream's 2 s.
 	APIServers bool          `yaml:"apiservers,omitempty"`
 	EtcdCheck  time.Duration `yaml:"etcdCheck,omitempty"`
+	// Kubernetes adds the rest to the apiservers: controller manager, scheduler,
+	// kubelet and kube-proxy in every site, and a pod for the clients there.
+	Kubernetes bool `yaml:"kubernetes,omitempty"`
+	// Storage is where the apiservers store: own (the member of their site alone,
+	// the default) or list (every member). In a run with the agent etcd-balance
+	// they store through the balancer of their node instead.
+	Storage string `yaml:"storage,omitempty"`
+	// Gateway lists the sites that have a pod of the Service echo and a proxy with
+	// the endpoints of all zones as upstreams.
+	Gateway []string `yaml:"gateway,omitempty"`
 	// Agents names the agents of the `with` runs (default leader).
 	Agents  Agents  `yaml:"agents,omitempty"`
 	Balance Balance `yaml:"balance,omitempty"`
-	Phases  Phases  `yaml:"phases,omitempty"`
-	Faults  []Step  `yaml:"faults"`
-	Paths   []Paths `yaml:"paths,omitempty"`
+	Slices  Slices  `yaml:"slices,omitempty"`
+	// NodesReady wants every Node to stay Ready in the run with the agents.
+	NodesReady bool    `yaml:"nodesReady,omitempty"`
+	Phases     Phases  `yaml:"phases,omitempty"`
+	Faults     []Step  `yaml:"faults"`
+	Paths      []Paths `yaml:"paths,omitempty"`
 	// Expect is matched top down; the first that fits a path judges it, and a
 	// path that fits none is shown without being judged.
 	Expect  []Expectation `yaml:"expect"`
@@ -120,15 +133,17 @@ type Cut struct {
 // Paths is a set of client paths: the product of its lists.
 type Paths struct {
 	// Sites are the clients' sites (default all). Targets are "own" (the server
-	// in the client's own site), names of sites, or "balance" (the balancer of
-	// the client's node); default own.
+	// in the client's own site), names of sites, "balance" (the balancer of the
+	// client's node), "service" (from a pod to default/kubernetes) or "gateway"
+	// (the proxy of the client's site); default own.
 	Sites    []string `yaml:"sites,omitempty"`
 	Targets  []string `yaml:"targets,omitempty"`
 	Clusters []string `yaml:"clusters,omitempty"`
 	// Kinds are put, get (linearizable), serializable, watch for etcd, and what
 	// a kubelet asks an apiserver: api-get (its Node), api-put (renew its
-	// Lease), api-watch (a Service that changes ten times a second). Modes are
-	// new and reused. A watch is always a stream.
+	// Lease), api-watch (a Service that changes ten times a second), and web (a
+	// page of the Service behind a gateway). Modes are new and reused. A watch is
+	// always a stream.
 	Kinds    []string      `yaml:"kinds,omitempty"`
 	Modes    []string      `yaml:"modes,omitempty"`
 	Interval time.Duration `yaml:"interval,omitempty"`
@@ -155,7 +170,8 @@ type Expectation struct {
 	// Window names the derivation that allows the outage (see [Windows]);
 	// Without is the same for the run without agents, or "never" when the
 	// path must stay broken for the whole hold there (else the fault was not
-	// felt, and the comparison would prove nothing), or "any".
+	// felt, and the comparison would prove nothing), "half" when about every
+	// second request must be lost, or "any".
 	Window  string `yaml:"window,omitempty"`
 	Without string `yaml:"without,omitempty"`
 	// Unfelt allows the path to notice nothing at all: its Window has no
@@ -168,6 +184,9 @@ type Expectation struct {
 	// number that Gap does.
 	Failed *int `yaml:"failed,omitempty"`
 	Gaps   *int `yaml:"gaps,omitempty"`
+	// FailedAfter is how many requests sent after the heal may fail; nil asks
+	// only that the path is whole in the end.
+	FailedAfter *int `yaml:"failedAfter,omitempty"`
 	// FailWithin is how soon a request that fails must have failed, while the
 	// first fault is in force: a client that is refused at once can do
 	// something else. 0 allows a timeout.
@@ -198,8 +217,10 @@ type Variant struct {
 	Clusters   []Cluster         `yaml:"clusters,omitempty"`
 	APIServers bool              `yaml:"apiservers,omitempty"`
 	EtcdCheck  time.Duration     `yaml:"etcdCheck,omitempty"`
+	Storage    string            `yaml:"storage,omitempty"`
 	Agents     Agents            `yaml:"agents,omitempty"`
 	Balance    *Balance          `yaml:"balance,omitempty"`
+	Slices     *Slices           `yaml:"slices,omitempty"`
 	Phases     Phases            `yaml:"phases,omitempty"`
 	Faults     []Step            `yaml:"faults,omitempty"`
 	Paths      []Paths           `yaml:"paths,omitempty"`

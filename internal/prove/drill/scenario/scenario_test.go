@@ -9,8 +9,8 @@ import (
 
 func TestEmbeddedScenariosParse(t *testing.T) {
 	want := []string{
-		"balance-all-down", "balance-blackholed", "balance-calm", "balance-frozen", "balance-killed", "balance-rolling", "balance-unready",
-		"flap", "one-way", "partial-split", "site-loss", "witness-loss",
+		"apiserver-hang", "balance-all-down", "balance-blackholed", "balance-calm", "balance-frozen", "balance-killed", "balance-rolling", "balance-unready",
+		"etcd-headless", "flap", "one-way", "orphan-zone", "partial-split", "partial-split-kubernetes", "site-loss", "slices-agent-killed", "witness-loss", "zonal-gateway",
 	}
 	if got := Names(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("Names() = %v, want %v", got, want)
@@ -70,9 +70,9 @@ func TestForeignTargetIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := c.Paths[len(c.Paths)-1]
-	if last.Name != "c/main@b/get/new" || last.Site != "c" || last.Target != "b" {
-		t.Errorf("path %+v, want c asking b", last)
+	far := pathNamed(t, c, "c/main@b/get/new")
+	if far.Site != "c" || far.Target != "b" {
+		t.Errorf("path %+v, want c asking b", far)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestMistakesGetOneLine(t *testing.T) {
 		{"self link", "to: b", "to: a", `x.yaml: variants[0]: faults[0]: cuts[0]: to: "a" is also from:; a link joins two sites`},
 		{"no leader", "{main: a}", "{}", `x.yaml: variants[0]: leaders: cluster "main" has no starting leader; add main: SITE`},
 		{"unknown role", "role: clean", "role: cleen", `x.yaml: variants[0]: expect[0].role: "cleen" is unknown; choose one of affected, clean, control, info`},
-		{"unknown window", "role: clean", "role: affected, window: soon", `x.yaml: variants[0]: expect[0].window: "soon" is unknown; choose one of balance, balance-refused, balance-served, balance-unready, election, flap, takeover, never, any`},
+		{"unknown window", "role: clean", "role: affected, window: soon", `x.yaml: variants[0]: expect[0].window: "soon" is unknown; choose one of balance, balance-refused, balance-served, balance-unready, election, etcd-balance, flap, service-adopt, service-silent, service-split, takeover, never, any`},
 		{"variant twice", "leaders: {main: a}}]", "leaders: {main: a}}, {name: main, leaders: {main: b}}]", `x.yaml: variants[1].name: "main" is given twice; rename one`},
 		{"late origin", "{name: f,", "{name: f, at: 3s,", `x.yaml: variants[0]: faults[0].at: 3s; the first fault is the origin of time, write at: 0s or leave it out`},
 		{"endless flap", "{name: f,", "{name: f, for: 4s, every: 4s,", `x.yaml: variants[0]: faults[0]: every: 4s with for: 4s never heals; choose a for: that is shorter`},
@@ -190,7 +190,7 @@ func TestMistakesGetOneLine(t *testing.T) {
 
 func TestUnknownScenario(t *testing.T) {
 	for _, ref := range []string{"partial", "", ".."} {
-		if _, err := Load(ref); err == nil || !strings.Contains(err.Error(), "choose one of balance-all-down") {
+		if _, err := Load(ref); err == nil || !strings.Contains(err.Error(), "choose one of apiserver-hang") {
 			t.Errorf("Load(%q) = %v, want the names to choose from", ref, err)
 		}
 	}

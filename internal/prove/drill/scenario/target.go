@@ -2,33 +2,51 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // TargetBalance is the target of a path through the balancer of its node.
 const TargetBalance = "balance"
 
+// roles are the targets that are no sites.
+var roles = []string{TargetBalance, TargetService, TargetGateway}
+
 // apiserverGroup stands for a cluster in the names of apiservers.
 const apiserverGroup = "apiserver"
 
 // Process is one thing that a kill, pause or stop reaches: the member of
 // Cluster in Site, or the agent beside it. Cluster is "apiserver" for the
-// apiserver of Site, and "balance" for its balancer, which is an agent.
+// apiserver of Site. "balance", "etcd-balance", "slices" and "zonal" are agents
+// of Site that belong to no member.
 type Process struct {
 	Cluster string
 	Site    string
 	Agent   bool
 }
 
-// APIServer and Balancer name those of a site.
+// siteAgents are the agents of a site that belong to no member, what depends on
+// others first.
+var siteAgents = []string{AgentZonal, AgentSlices, AgentBalance, AgentEtcdBalance}
+
+// APIServer and Balancer name those of a site, SiteAgent an agent of one kind.
 func APIServer(site string) Process { return Process{Cluster: apiserverGroup, Site: site} }
-func Balancer(site string) Process {
-	return Process{Cluster: AgentBalance, Site: site, Agent: true}
+func Balancer(site string) Process  { return SiteAgent(AgentBalance, site) }
+func SiteAgent(kind, site string) Process {
+	return Process{Cluster: kind, Site: site, Agent: true}
 }
 
 // IsAPIServer and IsBalancer tell them from members and their agents.
 func (p Process) IsAPIServer() bool { return !p.Agent && p.Cluster == apiserverGroup }
 func (p Process) IsBalancer() bool  { return p.Agent && p.Cluster == AgentBalance }
+
+// Kind is the kind of an agent: that of a site's agent, or leader.
+func (p Process) Kind() string {
+	if slices.Contains(siteAgents, p.Cluster) {
+		return p.Cluster
+	}
+	return AgentLeader
+}
 
 func (p Process) String() string {
 	if p.Agent {
@@ -74,12 +92,14 @@ func (c *Case) processesIn(site string) ([]Process, error) {
 // groups lists what may stand for Cluster in a process, what depends on others
 // first.
 func (c *Case) groups(agent bool) []string {
-	names := c.ClusterNames()
-	switch {
-	case agent && c.Agents.Has(AgentBalance):
-		return append([]string{AgentBalance}, names...)
-	case !agent && c.APIServers:
-		return append([]string{apiserverGroup}, names...)
+	var names []string
+	for _, kind := range siteAgents {
+		if agent && c.Agents.Has(kind) {
+			names = append(names, kind)
+		}
 	}
-	return names
+	if !agent && c.APIServers {
+		names = append(names, apiserverGroup)
+	}
+	return append(names, c.ClusterNames()...)
 }

@@ -12,7 +12,7 @@ var (
 	nameForm  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 	etcdKinds = []string{"put", "get", "serializable", "watch"}
 	apiKinds  = []string{"api-get", "api-put", "api-watch"}
-	allKinds  = slices.Concat(etcdKinds, apiKinds)
+	allKinds  = slices.Concat(etcdKinds, apiKinds, []string{kindWeb})
 	allModes  = []string{"new", "reused", "stream"}
 	allRoles  = []string{RoleAffected, RoleClean, RoleControl, RoleInfo}
 	allStates = []string{"", "all", "new", "established"}
@@ -60,7 +60,7 @@ func (s *Scenario) checkVariant(v Variant) error {
 
 // Validate reports the first mistake of a resolved case.
 func (c *Case) Validate() error {
-	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkAgents, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
+	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkAgents, c.checkKubernetes, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -212,11 +212,12 @@ func (c *Case) checkPaths() error {
 		at := "paths[" + p.Name + "]"
 		for _, e := range []error{
 			oneOf(at+".sites", p.Site, c.SiteNames()),
-			oneOf(at+".targets", p.Target, append(c.SiteNames(), TargetBalance)),
+			oneOf(at+".targets", p.Target, append(c.SiteNames(), roles...)),
 			oneOf(at+".clusters", p.Cluster, append(c.ClusterNames(), "")),
 			oneOf(at+".kinds", p.Kind, allKinds),
 			oneOf(at+".modes", p.Mode, allModes),
 			c.checkServer(at, p),
+			c.checkClient(at, p),
 		} {
 			if e != nil {
 				return e
@@ -234,7 +235,7 @@ func (c *Case) checkPaths() error {
 func (c *Case) checkProducts() error {
 	groups := map[[3]string][]Path{}
 	for _, p := range c.Paths {
-		if IsAPI(p.Kind) {
+		if IsHTTP(p.Kind) {
 			continue // each kind is a target of its own for the prober
 		}
 		key := [3]string{p.Site, p.Cluster, p.Target}
@@ -346,7 +347,7 @@ func (c *Case) checkExpectation(e Expectation) error {
 	if err := oneOf("window", e.Window, append(Windows(), Never, Any)); err != nil {
 		return err
 	}
-	return oneOf("without", e.Without, append(Windows(), Never, Any, ""))
+	return oneOf("without", e.Without, append(Windows(), Never, Half, Any, ""))
 }
 
 func checkName(field, v string) error {

@@ -10,19 +10,24 @@ import (
 // IsAPI says whether a kind of path asks an apiserver.
 func IsAPI(kind string) bool { return slices.Contains(apiKinds, kind) }
 
+// IsHTTP says whether a kind of path is a request over HTTP.
+func IsHTTP(kind string) bool { return IsAPI(kind) || kind == kindWeb }
+
 // checkAgents refuses agents that do not exist or have nothing to do.
 func (c *Case) checkAgents() error {
 	for _, a := range c.Agents {
-		if err := oneOf("agents", a, []string{AgentLeader, AgentBalance, AgentNone}); err != nil {
+		if err := oneOf("agents", a, []string{AgentLeader, AgentBalance, AgentSlices, AgentZonal, AgentEtcdBalance, AgentNone}); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{apiserverGroup, AgentBalance} {
+	for _, name := range append([]string{apiserverGroup}, siteAgents...) {
 		if slices.Contains(c.ClusterNames(), name) {
-			return fmt.Errorf("clusters: %q is what faults call the %ss; rename the cluster", name, strings.TrimSuffix(name, "s"))
+			return fmt.Errorf("clusters: %q is what faults call the %s of a site; rename the cluster", name, name)
 		}
+	}
+	for _, name := range roles {
 		if slices.Contains(c.SiteNames(), name) {
-			return fmt.Errorf("lab.sites: %q is what targets call the balancer; rename the site", name)
+			return fmt.Errorf("lab.sites: %q is a word for targets; rename the site", name)
 		}
 	}
 	switch {
@@ -41,11 +46,11 @@ func (b Balance) check() error {
 		field string
 		b     *Bounds
 	}{{"transitions", b.Transitions}, {"resets", b.Resets}} {
-		if bounds.b != nil && (bounds.b.Min < 0 || bounds.b.Max < bounds.b.Min) {
-			return fmt.Errorf("balance.%s: min %d max %d; write 0 ≤ min ≤ max", bounds.field, bounds.b.Min, bounds.b.Max)
+		if err := bounds.b.check("balance." + bounds.field); err != nil {
+			return err
 		}
 	}
-	return oneOf("balance.without", b.Without, []string{"", ProfileAnchors, ProfileSeed})
+	return oneOf("balance.without", b.Without, []string{"", ProfileAnchors, ProfileSeed, ProfileNone})
 }
 
 // checkServer refuses a path whose server the lab does not have.
@@ -55,6 +60,8 @@ func (c *Case) checkServer(at string, p Path) error {
 		return fmt.Errorf("%s.kinds: %s has no apiserver to ask; add apiservers: true", at, p.Kind)
 	case p.Balanced() && !c.Agents.Has(AgentBalance):
 		return fmt.Errorf("%s.targets: there is no balancer; add balance to agents", at)
+	case p.Balanced() && c.Balance.Without == ProfileNone:
+		return fmt.Errorf("%s.targets: the run without the agents has no balancer; write balance: {without: anchors}, or ask the service", at)
 	case p.Balanced() && !IsAPI(p.Kind):
 		return fmt.Errorf("%s.kinds: a balancer serves no %s; choose one of %s", at, p.Kind, strings.Join(apiKinds, ", "))
 	}
@@ -82,10 +89,12 @@ func (e Expectation) checkClean() error {
 		return fmt.Errorf("failed, gaps: they bound clean paths, not %s ones; remove them", e.Role)
 	case e.Failed != nil && *e.Failed < 0 || e.Gaps != nil && *e.Gaps < 0:
 		return fmt.Errorf("failed, gaps: negative; write 0 for none")
+	case e.FailedAfter != nil && (*e.FailedAfter < 0 || e.Role != RoleClean && e.Role != RoleAffected):
+		return fmt.Errorf("failedAfter: %d of a path with role %s; write 0 or more, for a path that is judged", *e.FailedAfter, e.Role)
 	case e.FailWithin < 0 || e.FailWithin > 0 && e.Role != RoleClean && e.Role != RoleAffected:
 		return fmt.Errorf("failWithin: %s of a path that is not judged; remove it", e.FailWithin)
-	case e.Role == RoleClean && e.Without != "" && e.Without != Any:
-		return fmt.Errorf("without: %q of a clean path; write any, or leave it out to judge the run without the agents alike", e.Without)
+	case e.Role == RoleClean && !slices.Contains([]string{"", Any, Half}, e.Without):
+		return fmt.Errorf("without: %q of a clean path; write any or half, or leave it out to judge the run without the agents alike", e.Without)
 	}
 	return nil
 }

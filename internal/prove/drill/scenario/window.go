@@ -12,6 +12,9 @@ import (
 const (
 	// Never is that of a path that must stay broken while the fault lasts.
 	Never = "never"
+	// Half is that of a path that must lose about every second request while the
+	// fault lasts, since one of two upstreams is behind it.
+	Half = "half"
 	// Any is that of a path that is shown and not judged.
 	Any = "any"
 )
@@ -65,6 +68,15 @@ type Timers struct {
 	// fails. It asks once in half of that, and repeats the last answer meanwhile
 	// (apiserver/pkg/storage/storagebackend/factory/etcd3.go, newETCD3Check).
 	EtcdCheck time.Duration
+	// Leave is how soon an apiserver that cannot serve is out of the endpoints of
+	// its zone, and Adopt how long the zone may then be without one (issue 4).
+	Leave, Adopt time.Duration
+	// Sync is how soon kube-proxy has new endpoints in force: its least period
+	// between two writes (1 s, --iptables-min-sync-period and its like).
+	Sync time.Duration
+	// GiveUp is how long a client waits on a silent kept connection before it
+	// takes another (package probe), and Timeout how long for one answer.
+	GiveUp, Timeout time.Duration
 	// Kept says that the path keeps its connection, which takes Reset and
 	// Reconnect, not Move.
 	Kept bool
@@ -90,6 +102,7 @@ func DefaultTimers() Timers {
 
 		Move: 1500 * time.Millisecond, Reset: 2500 * time.Millisecond, Reconnect: 300 * time.Millisecond,
 		EtcdCheck: defaultEtcdCheck, Serve: time.Second, Start: 15 * time.Second, Slack: 500 * time.Millisecond,
+		Leave: 4 * time.Second, Adopt: DefaultAdopted, Sync: time.Second, GiveUp: 10 * time.Second, Timeout: DefaultTimeout,
 	}
 }
 
@@ -119,6 +132,12 @@ var windows = map[string]func(Timers) Window{
 	"balance-unready": unready,
 	"balance-refused": refused,
 	"balance-served":  served,
+
+	"etcd-balance": leaderless,
+
+	"service-split":  serviceSplit,
+	"service-adopt":  serviceAdopt,
+	"service-silent": serviceSilent,
 }
 
 // Windows lists the names an expectation may use.
@@ -221,8 +240,8 @@ func (c *Case) TimersOf(cluster string) Timers {
 // to count.
 func (c *Case) WindowOf(p Path, name string) (Window, error) {
 	t := c.TimersOf(p.Cluster)
-	if p.Balanced() {
-		t.Kept, t.Interval = p.Kept(), p.Interval
+	if p.Balanced() || p.InPod() {
+		t.Kept, t.Interval, t.Timeout = p.Kept(), p.Interval, p.Timeout
 	}
 	return t.Window(name)
 }

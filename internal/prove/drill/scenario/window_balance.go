@@ -31,6 +31,17 @@ func unready(t Timers) Window {
 	return w
 }
 
+// leaderless is what a balancer in front of etcd promises for a member that has
+// lost its leader: the member knows after two elections at most, until then its
+// requests wait, and the apiserver behind the balancer tries them again.
+func leaderless(t Timers) Window {
+	return sum(0, append([]term{
+		{2 * t.Election, "the member knows that it has no leader within 2 elections"},
+		{t.Reset, "kept connections are reset within"},
+		{t.Reconnect, "the apiserver reconnects"},
+	}, t.seen()...))
+}
+
 // refused is what it promises when the backend refuses: a new connection never
 // fails, and a kept one dies with the backend and is opened anew.
 func refused(t Timers) Window {
