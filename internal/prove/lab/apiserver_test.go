@@ -2,14 +2,18 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
 // requireAPIServer skips where the peer was not built, and fails in CI.
@@ -84,6 +88,7 @@ func TestAPIServers(t *testing.T) {
 	t.Logf("three apiservers are ready after %v", time.Since(began).Round(time.Millisecond))
 	writeEverywhere(ctx, t, l)
 	renewLease(ctx, t, l)
+	identities(ctx, t, l)
 	for _, row := range l.reportAPIServers(ctx) {
 		if !row.Ready || row.Pid == 0 {
 			t.Errorf("report of %s: %+v", row.Name, row)
@@ -112,6 +117,32 @@ func writeEverywhere(ctx context.Context, t *testing.T, l *Lab) {
 		if err != nil || code != http.StatusOK || !strings.Contains(string(answer), `"k":"v"`) {
 			t.Fatalf("read through %s: %d %s, %v", next.Node().Name(), code, answer, err)
 		}
+	}
+}
+
+// identities checks that every apiserver has an identity Lease of its own,
+// which is named after the hostname.
+func identities(ctx context.Context, t *testing.T, l *Lab) {
+	path := "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?labelSelector=apiserver.kubernetes.io%2Fidentity%3Dkube-apiserver"
+	var names []string
+	waitFor(t, 20*time.Second, "every apiserver has an identity Lease", func() bool {
+		code, answer, err := l.APIServers()[0].Request(ctx, http.MethodGet, path, "", nil)
+		if err != nil || code != http.StatusOK {
+			t.Fatalf("list identity Leases: %d %s, %v", code, answer, err)
+		}
+		var list coordinationv1.LeaseList
+		if err := json.Unmarshal(answer, &list); err != nil {
+			t.Fatal(err)
+		}
+		names = nil
+		for _, lease := range list.Items {
+			names = append(names, lease.Labels["kubernetes.io/hostname"])
+		}
+		slices.Sort(names)
+		return len(names) >= len(l.APIServers())
+	})
+	if want := []string{"a1", "b1", "c1"}; !slices.Equal(names, want) {
+		t.Errorf("identity Leases of %v, want %v", names, want)
 	}
 }
 

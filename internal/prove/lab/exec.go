@@ -29,7 +29,7 @@ func execIn(s state, node, cluster string, argv []string) error {
 	if err != nil {
 		return err
 	}
-	if err := space.Enter(path); err != nil {
+	if err := space.Enter(path, node); err != nil {
 		return err
 	}
 	if err := unix.Exec(program, argv, append(os.Environ(), env...)); err != nil {

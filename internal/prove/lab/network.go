@@ -75,8 +75,9 @@ func sysctl(s *space.Space, values map[string]string) error {
 }
 
 // newSpace makes a namespace with its loopback up and a netlink handle into it.
-func newSpace(settings ...map[string]string) (*space.Space, *netlink.Handle, error) {
-	s, err := space.New()
+// hostname may be "".
+func newSpace(hostname string, settings ...map[string]string) (*space.Space, *netlink.Handle, error) {
+	s, err := space.NewNamed(hostname)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -144,7 +145,7 @@ func ipNet(p netip.Prefix) *net.IPNet {
 }
 
 func newRouter(s sitePlan) (*router, error) {
-	sp, nl, err := newSpace(addressing, forwarding)
+	sp, nl, err := newSpace("", addressing, forwarding)
 	if err != nil {
 		return nil, fmt.Errorf("make router of %s: %w", s.Name, err)
 	}
@@ -175,7 +176,7 @@ func (r *router) close() {
 
 // plug makes the namespace of a node and joins it to the site's bridge.
 func (r *router) plug(p nodePlan) (*space.Space, error) {
-	sp, nl, err := newSpace(addressing)
+	sp, nl, err := newSpace(p.name, addressing)
 	if err != nil {
 		return nil, fmt.Errorf("make node %s: %w", p.name, err)
 	}

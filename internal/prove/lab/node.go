@@ -11,7 +11,8 @@ import (
 )
 
 // Node is a machine of the lab: a network namespace with one address of each
-// family.
+// family, whose processes see its name as their hostname. (kube-apiservers of
+// one hostname would share one identity Lease.)
 type Node struct {
 	nodePlan
 	lab     *Lab

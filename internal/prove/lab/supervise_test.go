@@ -107,8 +107,8 @@ func TestCommands(t *testing.T) {
 	if rtt := r.Links[1].RTTMS; rtt < 23 || rtt > 60 {
 		t.Errorf("round trip a-c is %v ms, 23 asked", rtt)
 	}
-	out, _ = c.run(7, "exec", "--name", "t", "b1", "--", "sh", "-c", "echo $HOLDFAST_LAB $HOLDFAST_NODE; cat /proc/net/dev; exit 7")
-	if !strings.Contains(out, "t b1\n") || !strings.Contains(out, portName) {
+	out, _ = c.run(7, "exec", "--name", "t", "b1", "--", "sh", "-c", "echo $HOLDFAST_LAB $HOLDFAST_NODE $(uname -n); cat /proc/net/dev; exit 7")
+	if !strings.Contains(out, "t b1 b1\n") || !strings.Contains(out, portName) {
 		t.Errorf("exec: %s", out)
 	}
 	for _, tt := range []struct {

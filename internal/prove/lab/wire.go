@@ -41,7 +41,7 @@ func wireMethod(l Link, netem bool) string {
 
 // hasNetem tries whether this kernel has the netem queueing discipline.
 func hasNetem() (bool, error) {
-	sp, nl, err := newSpace()
+	sp, nl, err := newSpace("")
 	if err != nil {
 		return false, err
 	}

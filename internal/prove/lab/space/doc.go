@@ -15,7 +15,7 @@
 //   - A namespace is told from another by the kernel's cookie, not only by its
 //     inode, because the kernel hands out the inode of a dead namespace again.
 //
-// Only the network namespace is changed. Mounts, pids and cgroups stay those
-// of the host, unlike with `ip netns exec`, which remounts /sys and hides the
+// Only the network namespace and, where one is asked for, the hostname are
+// changed. Mounts, pids and cgroups stay those of the host, unlike with `ip netns exec`, which remounts /sys and hides the
 // cgroup tree from containers.
 package space

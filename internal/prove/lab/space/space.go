@@ -17,34 +17,67 @@ type ID struct {
 	Cookie uint64 `json:"cookie"`
 }
 
-// Space is an anonymous network namespace with its loopback up to the caller.
+// Space is an anonymous network namespace with its loopback up to the caller,
+// and the hostname that whatever runs in it sees.
 type Space struct {
 	file *os.File
 	id   ID
+	// uts holds the hostname; nil leaves that of the host.
+	uts *os.File
 }
 
 // New makes an empty network namespace. It needs CAP_SYS_ADMIN.
-func New() (*Space, error) {
+func New() (*Space, error) { return NewNamed("") }
+
+// NewNamed makes an empty network namespace with a hostname of its own; "" is
+// as New.
+func NewNamed(hostname string) (*Space, error) {
 	s := &Space{}
 	err := thread(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("unshare network namespace: %w", err)
+		if err := s.unshareNet(); err != nil || hostname == "" {
+			return err
 		}
-		f, err := os.Open("/proc/thread-self/ns/net")
-		if err != nil {
-			return fmt.Errorf("open network namespace: %w", err)
-		}
-		s.file = f
-		s.id, err = identify(int(f.Fd()))
-		return err
+		return s.unshareName(hostname)
 	})
 	if err != nil {
-		if s.file != nil {
-			_ = s.file.Close()
-		}
+		_ = s.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+func (s *Space) unshareNet() error {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("unshare network namespace: %w", err)
+	}
+	var err error
+	if s.file, err = os.Open("/proc/thread-self/ns/net"); err != nil {
+		return fmt.Errorf("open network namespace: %w", err)
+	}
+	s.id, err = identify(int(s.file.Fd()))
+	return err
+}
+
+func (s *Space) unshareName(hostname string) error {
+	if err := rename(hostname); err != nil {
+		return err
+	}
+	var err error
+	if s.uts, err = os.Open("/proc/thread-self/ns/uts"); err != nil {
+		return fmt.Errorf("open hostname namespace: %w", err)
+	}
+	return nil
+}
+
+// rename gives the calling thread a hostname of its own.
+func rename(hostname string) error {
+	if err := unix.Unshare(unix.CLONE_NEWUTS); err != nil {
+		return fmt.Errorf("unshare hostname namespace: %w", err)
+	}
+	if err := unix.Sethostname([]byte(hostname)); err != nil {
+		return fmt.Errorf("set hostname %s: %w", hostname, err)
+	}
+	return nil
 }
 
 // Fd is the descriptor that keeps the namespace alive. It stays owned by s.
@@ -55,7 +88,15 @@ func (s *Space) ID() ID { return s.id }
 
 // Close gives up the namespace. The kernel removes it once no process and no
 // socket is left in it.
-func (s *Space) Close() error { return s.file.Close() }
+func (s *Space) Close() error {
+	if s.uts != nil {
+		_ = s.uts.Close()
+	}
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
+}
 
 // Do runs f on a thread inside the namespace and returns its error. Sockets
 // that f opens belong to the namespace for good; goroutines that f starts run
@@ -66,20 +107,29 @@ func (s *Space) Do(f func() error) error {
 		if err := enter(s.Fd()); err != nil {
 			return err
 		}
+		if s.uts != nil {
+			if err := unix.Setns(int(s.uts.Fd()), unix.CLONE_NEWUTS); err != nil {
+				return fmt.Errorf("enter hostname namespace: %w", err)
+			}
+		}
 		return f()
 	})
 }
 
-// Enter moves the calling thread into the namespace behind path for good. It
-// is for a process about to replace itself with exec(2).
-func Enter(path string) error {
+// Enter moves the calling thread into the network namespace behind path for
+// good, and gives it a hostname. It is for a process about to replace itself
+// with exec(2).
+func Enter(path, hostname string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("open network namespace: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	runtime.LockOSThread()
-	return enter(int(f.Fd()))
+	if err := enter(int(f.Fd())); err != nil {
+		return err
+	}
+	return rename(hostname)
 }
 
 func enter(fd int) error {

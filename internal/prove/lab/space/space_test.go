@@ -68,6 +68,46 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// TestHostname starts a process in a named space, and asks code inside and
+// outside of it.
+func TestHostname(t *testing.T) {
+	requireRoot(t)
+	s, err := NewNamed("a1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	outside, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Do(func() error {
+		if name, err := os.Hostname(); err != nil || name != "a1" {
+			t.Errorf("inside the hostname is %s, %v", name, err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewSpawner(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	cmd := exec.Command("uname", "-n")
+	cmd.Stdout = &out
+	if err := p.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || out.String() != "a1\n" {
+		t.Errorf("a process inside has hostname %q, %v", out.String(), err)
+	}
+	p.Close()
+	if name, err := os.Hostname(); err != nil || name != outside {
+		t.Errorf("outside the hostname has become %s, %v", name, err)
+	}
+}
+
 func TestSpawnAndScan(t *testing.T) {
 	s, other := newSpace(t), newSpace(t)
 	p, err := NewSpawner(s)
