@@ -61,6 +61,9 @@ func cleanUp(root string, s state) error {
 	if err := killInside(s.ids()); err != nil {
 		return fmt.Errorf("clean up lab %s: %w", s.Name, err)
 	}
+	if err := sweepCgroups(""); err != nil {
+		return fmt.Errorf("clean up lab %s: %w", s.Name, err)
+	}
 	// The path comes from a file: remove only what a lab may have made.
 	if strings.HasPrefix(filepath.Clean(s.Data), "/dev/shm/holdfast-lab-"+s.Name+"-") {
 		if err := os.RemoveAll(s.Data); err != nil {

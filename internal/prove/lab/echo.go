@@ -80,7 +80,7 @@ func newResponder(n *Node, seen *sightings) (*responder, error) {
 				return err
 			}
 		}
-		return r.listenUDP("0.0.0.0", vxlanPort, false)
+		return r.overhear(vxlanPort)
 	})
 	if err != nil {
 		r.close()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,14 +19,19 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/space"
 )
 
+// started counts the labs that this process has started.
+var started atomic.Uint64
+
 // Lab is a running lab. Its methods may be called from several goroutines.
 type Lab struct {
 	spec   Spec
 	plan   plan
 	log    *slog.Logger
 	dir    string
-	ownDir bool   // Close removes dir
-	data   string // etcd's data, removed by Close
+	ownDir bool // Close removes dir
+	// id tells the lab from others of this process.
+	id   string
+	data string // etcd's data, removed by Close
 	// dataLock is held for as long as data is ours; see makeData.
 	dataLock *os.File
 	journal  *journal
@@ -79,6 +85,7 @@ func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Lab, error) {
 		spec: spec, plan: newPlan(spec), log: log, routers: map[string]*router{}, generation: 1,
 		prober: newProber(), kubernetes: map[string]KubernetesPKI{},
 	}
+	l.id = fmt.Sprintf("%s-%d", spec.Name, started.Add(1))
 	l.children.all = map[*Child]bool{}
 	l.links = append(l.links, l.plan.links...)
 	go l.prober.keepAlive()
@@ -189,7 +196,7 @@ func (l *Lab) shut() error {
 	for _, a := range l.apiservers {
 		a.http.CloseIdleConnections()
 	}
-	errs := []error{l.sweep()}
+	errs := []error{l.sweep(), sweepCgroups(l.id)}
 	l.prober.close()
 	for _, w := range l.wires {
 		errs = append(errs, w.close())
@@ -197,6 +204,9 @@ func (l *Lab) shut() error {
 	for _, n := range l.nodes {
 		if n.echo != nil {
 			n.echo.close()
+		}
+		if m := n.machine.Load(); m != nil {
+			m.inside.Close()
 		}
 		if n.spawner != nil {
 			n.spawner.Close()

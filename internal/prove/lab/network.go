@@ -234,16 +234,21 @@ func (r *router) attach(here, there linkEnd, far sitePlan) error {
 
 // load puts an nftables text in force.
 func (r *router) load(rules string) error {
-	var out []byte
-	err := r.space.Do(func() (err error) {
-		cmd := exec.Command("nft", "-f", "-")
-		cmd.Stdin = strings.NewReader(rules)
-		out, err = cmd.CombinedOutput()
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("load rules of router %s: %w: %s", r.site.Name, err, strings.TrimSpace(string(out)))
+	if err := loadRules(r.space, rules); err != nil {
+		return fmt.Errorf("load rules of router %s: %w", r.site.Name, err)
 	}
 	r.rules = rules
 	return nil
+}
+
+// loadRules puts an nftables text in force in a namespace.
+func loadRules(s *space.Space, rules string) error {
+	return s.Do(func() error {
+		cmd := exec.Command("nft", "-f", "-")
+		cmd.Stdin = strings.NewReader(rules)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("run nft: %w: %s", err, strings.TrimSpace(string(out)))
+		}
+		return nil
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/space"
 )
@@ -21,6 +22,9 @@ type Node struct {
 	echo    *responder
 	// ports is held while the lab listens on a port that a cut names.
 	ports sync.Mutex
+	// machine and worker are nil until the node runs Kubernetes.
+	machine atomic.Pointer[machine]
+	worker  atomic.Pointer[worker]
 }
 
 // Name is the site and the number of the node in it, as in "a1".

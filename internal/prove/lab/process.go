@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/lab/space"
 )
 
 // Process describes a program to run in a node.
@@ -24,6 +26,9 @@ type Process struct {
 	// Stdout and Stderr default to logs/NAME.log in the run directory, to
 	// which a later process of the same name appends.
 	Stdout, Stderr io.Writer
+
+	// cloneflags are further namespaces that the process begins.
+	cloneflags uintptr
 }
 
 // Child is a running process. It is killed when the lab dies.
@@ -37,22 +42,28 @@ type Child struct {
 // Spawn starts a process in the node. It runs until it ends, is stopped, or
 // the lab is closed; ctx only guards the start.
 func (n *Node) Spawn(ctx context.Context, p Process) (*Child, error) {
+	return n.lab.spawn(ctx, n.name, n.spawner, p)
+}
+
+// spawn starts a process by a spawner; where is for errors.
+func (l *Lab) spawn(ctx context.Context, where string, by *space.Spawner, p Process) (*Child, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("start %s in %s: %w", p.Name, n.name, err)
+		return nil, fmt.Errorf("start %s in %s: %w", p.Name, where, err)
 	}
 	if len(p.Argv) == 0 {
-		return nil, fmt.Errorf("start %s in %s: no command given", p.Name, n.name)
+		return nil, fmt.Errorf("start %s in %s: no command given", p.Name, where)
 	}
 	cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 	cmd.Env = append(os.Environ(), p.Env...)
 	cmd.Dir = p.Dir
 	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: p.cloneflags}
 	// Wait for a pipe that a grandchild keeps open no longer than this.
 	cmd.WaitDelay = 5 * time.Second
 	if p.Stdout == nil || p.Stderr == nil {
-		log, err := n.lab.openLog(p.Name)
+		log, err := l.openLog(p.Name)
 		if err != nil {
-			return nil, fmt.Errorf("start %s in %s: %w", p.Name, n.name, err)
+			return nil, fmt.Errorf("start %s in %s: %w", p.Name, where, err)
 		}
 		defer func() { _ = log.Close() }()
 		if p.Stdout == nil {
@@ -63,19 +74,22 @@ func (n *Node) Spawn(ctx context.Context, p Process) (*Child, error) {
 		}
 	}
 	c := &Child{name: p.Name, cmd: cmd, done: make(chan struct{})}
-	if err := n.lab.adopt(c, func() error { return n.spawner.Start(cmd) }); err != nil {
-		return nil, fmt.Errorf("start %s in %s: %w", p.Name, n.name, err)
+	if err := l.adopt(c, func() error { return by.Start(cmd) }); err != nil {
+		return nil, fmt.Errorf("start %s in %s: %w", p.Name, where, err)
 	}
 	return c, nil
 }
 
 func (l *Lab) openLog(name string) (*os.File, error) {
-	dir := filepath.Join(l.dir, "logs")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	path := l.logPath(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 }
+
+// logPath is where the output of a process goes.
+func (l *Lab) logPath(name string) string { return filepath.Join(l.dir, "logs", name+".log") }
 
 // children are the processes that run in a lab.
 type children struct {

@@ -1,13 +1,15 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/lab/space"
 )
 
 // program is a server of a node that can be ended and started again.
@@ -15,6 +17,8 @@ type program struct {
 	node *Node
 	name string // of its processes and their log
 	argv []string
+	// by starts the program, nil for the node's own spawner.
+	by *space.Spawner
 
 	mu    sync.Mutex
 	child *Child
@@ -46,7 +50,8 @@ func (p *program) Launch(ctx context.Context) error {
 	if p.Child() != nil {
 		return nil
 	}
-	child, err := p.node.Spawn(ctx, Process{Name: p.name, Argv: p.argv})
+	by := cmp.Or(p.by, p.node.spawner)
+	child, err := p.node.lab.spawn(ctx, p.node.name, by, Process{Name: p.name, Argv: p.argv})
 	if err != nil {
 		return err
 	}
@@ -59,7 +64,7 @@ func (p *program) Launch(ctx context.Context) error {
 // await asks until ready returns nil or the process has ended. noun is what
 // errors call the program.
 func (p *program) await(ctx context.Context, noun string, ready func() error) error {
-	log := filepath.Join(p.node.lab.dir, "logs", p.name+".log")
+	log := p.node.lab.logPath(p.name)
 	child := p.Child()
 	if child == nil {
 		return fmt.Errorf("%s %s does not run: see %s", noun, p.node.name, log)

@@ -80,6 +80,24 @@ func rename(hostname string) error {
 	return nil
 }
 
+// Open takes hold of the namespace behind a path, such as /proc/PID/ns/net.
+func Open(path string) (*Space, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open network namespace: %w", err)
+	}
+	s := &Space{file: f}
+	err = s.Do(func() (err error) {
+		s.id, err = identify(s.Fd())
+		return err
+	})
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
 // Fd is the descriptor that keeps the namespace alive. It stays owned by s.
 func (s *Space) Fd() int { return int(s.file.Fd()) }
 

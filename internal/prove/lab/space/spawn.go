@@ -16,15 +16,41 @@ import (
 type Spawner struct {
 	jobs chan func()
 	once sync.Once
+	// joined says that children are of another pid namespace.
+	joined bool
 }
 
 // NewSpawner starts the thread. Close it after the children are gone.
-func NewSpawner(s *Space) (*Spawner, error) {
+func NewSpawner(s *Space) (*Spawner, error) { return newSpawner(s, nil) }
+
+// NewSpawnerWith starts processes that also have the pid namespace of the
+// process pid and, with mounts, its mount namespace. They get no signal when
+// this process dies; they end with process 1 of that pid namespace. (They could
+// not have one: to a child in another pid namespace its parent is process 0,
+// and os/exec takes that for a parent that has died already.)
+func NewSpawnerWith(s *Space, pid int, mounts bool) (*Spawner, error) {
+	j := &join{}
+	defer j.close()
+	if err := j.open(pid, "pid", unix.CLONE_NEWPID); err != nil {
+		return nil, err
+	}
+	if mounts {
+		if err := j.open(pid, "mnt", unix.CLONE_NEWNS); err != nil {
+			return nil, err
+		}
+	}
+	return newSpawner(s, j)
+}
+
+func newSpawner(s *Space, j *join) (*Spawner, error) {
 	native() // before anything changes it
-	p := &Spawner{jobs: make(chan func())}
+	p := &Spawner{jobs: make(chan func()), joined: j != nil}
 	ready := make(chan error, 1)
 	go func() {
 		err := s.Do(func() error {
+			if err := j.enter(); err != nil {
+				return err
+			}
 			ready <- nil
 			for job := range p.jobs {
 				job()
@@ -48,7 +74,9 @@ func (p *Spawner) Start(cmd *exec.Cmd) error {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	if !p.joined {
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
 	done := make(chan error, 1)
 	p.jobs <- func() {
 		// 0 is the calling thread, whose value the child inherits. Prefer may
@@ -62,5 +90,6 @@ func (p *Spawner) Start(cmd *exec.Cmd) error {
 	return <-done
 }
 
-// Close ends the thread, and with it every child that still runs.
+// Close ends the thread, and with it every child that still runs, except those
+// of another pid namespace.
 func (p *Spawner) Close() { p.once.Do(func() { close(p.jobs) }) }
