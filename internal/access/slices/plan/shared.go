@@ -1,0 +1,225 @@
+package plan
+
+import "fmt"
+
+// Shared is what the holder of the Lease has to write, in order. An empty list
+// says that there is no need to take the Lease. Before it is acted upon, v has
+// been read anew, linearizably, all of it except Nodes, after the Lease was
+// taken. After the writes, or the first that failed, it is called again on what
+// is read then.
+func Shared(cfg *Settings, self *Self, v *View, f *Facts) []Write {
+	if f.Rival != "" {
+		return nil
+	}
+	p := planner{cfg: cfg, self: self, v: v, f: f, zones: inhabited(v)}
+	for _, family := range families {
+		p.family(family)
+	}
+	all := p.writes()
+	all = append(all, p.combined(len(all) > 0)...)
+	return append(all, p.service()...)
+}
+
+// Withdraw is the part of Shared by which the own endpoint turns unready, for an
+// owner that cannot get the Lease. It asks for the same fresh view.
+func Withdraw(cfg *Settings, self *Self, v *View, f *Facts) []Write {
+	if f.Rival != "" || self.Health != Unready {
+		return nil
+	}
+	p := planner{cfg: cfg, self: self, v: v, f: f, zones: inhabited(v), alone: true}
+	for _, family := range families {
+		p.family(family)
+	}
+	return p.writes()
+}
+
+// planner puts one plan together.
+type planner struct {
+	cfg  *Settings
+	self *Self
+	v    *View
+	f    *Facts
+	// zones must be hinted.
+	zones []string
+	// alone: nothing but the own withdrawal, and what it needs.
+	alone bool
+	// first are writes that add or lean, then those that take.
+	first, then []Write
+	cells       []cell
+}
+
+func (p *planner) writes() []Write { return append(p.first, p.then...) }
+
+// cell is one slice of a family while it is planned.
+type cell struct {
+	*Slice
+	own bool // this agent's
+	// fit: ready, and nothing known against it.
+	fit    bool
+	lapsed bool
+	quiet  bool
+	steady bool
+	// add are hints to be added, drop to be taken away, lean what relies on it.
+	add, drop []string
+	lean      string
+	// end: the endpoint is to be unready.
+	end   bool
+	taken bool // a write that takes is planned
+}
+
+// room says that one more zone can be hinted.
+func (c *cell) room() bool { return len(c.Hints)+len(c.add) < MaxHints }
+
+// serves says that the zone's clients are sent here, as things stand.
+func (c *cell) serves(zone string) bool { return c.Ready && c.Hinted(zone) }
+
+func (p *planner) family(family Family) {
+	p.load(family)
+	pool := p.pool()
+	if len(pool) == 0 {
+		p.restore()
+		return
+	}
+	p.adopt(pool)
+	if pool[0].fit {
+		p.doom()
+	}
+	p.emit(pool)
+}
+
+// load makes cells of the slices of a family.
+func (p *planner) load(family Family) {
+	p.cells = p.cells[:0]
+	for i := range p.v.Slices {
+		s := &p.v.Slices[i]
+		if s.Owner != Ours || s.Family != family || s.Zone == "" {
+			continue
+		}
+		c := cell{Slice: s, own: s.Node == p.self.Node}
+		c.lapsed, c.quiet = p.lapsed(s.Node), contains(p.f.Quiet, s.Node)
+		c.steady = contains(p.f.Steady, s.Name)
+		c.fit = s.Ready && !c.lapsed && !(c.own && p.goes(family))
+		p.cells = append(p.cells, c)
+	}
+}
+
+// goes says that the own endpoint should be unready.
+func (p *planner) goes(family Family) bool {
+	return p.self.Health == Unready || p.self.address(family) == "" && len(p.self.Addresses) > 0
+}
+
+// lapsed wants the two Leases to be, in the view at hand, what stood still.
+func (p *planner) lapsed(node string) bool {
+	for i := range p.f.Lapsed {
+		l := &p.f.Lapsed[i]
+		if l.Node == node {
+			return token(p.v, Agent, l.Agent) == l.AgentToken && token(p.v, Identity, l.Identity) == l.IdentityToken
+		}
+	}
+	return false
+}
+
+func token(v *View, role Role, name string) string {
+	if l := v.lease(role, name); l != nil {
+		return l.Token
+	}
+	return ""
+}
+
+// pool is who may serve: the fit, or where nobody is fit whoever is ready.
+func (p *planner) pool() []*cell {
+	var fit, ready []*cell
+	for i := range p.cells {
+		c := &p.cells[i]
+		if c.fit {
+			fit = append(fit, c)
+		}
+		if c.Ready {
+			ready = append(ready, c)
+		}
+	}
+	if len(fit) > 0 {
+		return fit
+	}
+	return ready
+}
+
+// restore makes one endpoint ready when none is, which no agent can have
+// brought about: somebody deleted or changed slices by hand. An apiserver that
+// is unwell may answer; an empty list never does.
+func (p *planner) restore() {
+	if p.alone || p.reconciled() {
+		return
+	}
+	var best *cell
+	for i := range p.cells {
+		c := &p.cells[i]
+		switch {
+		case best == nil, best.lapsed && !c.lapsed:
+			best = c
+		case best.lapsed == c.lapsed && best.quiet && !c.quiet:
+			best = c
+		}
+	}
+	if best == nil {
+		return
+	}
+	want := *best.Slice
+	want.Ready, want.UnreadyBy, want.Hints = true, "", []string{want.Zone}
+	p.first = append(p.first, Write{Op: UpdateSlice, Slice: want, Why: "ready as a last resort: no endpoint was"})
+}
+
+// reconciled says that the apiservers' own slice has a ready endpoint.
+func (p *planner) reconciled() bool {
+	c := p.v.Combined
+	if c == nil || c.Owner != Reconciler {
+		return false
+	}
+	for i := range c.Members {
+		if c.Members[i].Ready {
+			return true
+		}
+	}
+	return false
+}
+
+// doom marks what has to become unready, and what is left of the unready.
+func (p *planner) doom() {
+	for i := range p.cells {
+		c := &p.cells[i]
+		c.end = c.Ready && !c.fit
+		if p.alone {
+			c.end = c.end && c.own
+		}
+	}
+}
+
+// service sets trafficDistribution once there are zones to tell apart.
+func (p *planner) service() []Write {
+	s := p.v.Service
+	if p.cfg.Traffic == "" || s.Version == "" || s.Traffic == p.cfg.Traffic || !p.anyReady() {
+		return nil
+	}
+	return []Write{{
+		Op: PatchService, Service: s, Traffic: p.cfg.Traffic,
+		Why: fmt.Sprintf("trafficDistribution is %s, was %q", p.cfg.Traffic, s.Traffic),
+	}}
+}
+
+func (p *planner) anyReady() bool {
+	for i := range p.v.Slices {
+		if s := &p.v.Slices[i]; s.Owner == Ours && s.Ready && s.Zone != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func contains(all []string, name string) bool {
+	for _, a := range all {
+		if a == name {
+			return true
+		}
+	}
+	return false
+}

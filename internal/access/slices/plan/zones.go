@@ -1,0 +1,149 @@
+package plan
+
+import "slices"
+
+// adopt sees to it that each zone with nodes is hinted: by its own endpoints,
+// else by exactly one other. A valid adopter stays.
+func (p *planner) adopt(pool []*cell) {
+	for _, zone := range p.zones {
+		if !p.alone || p.serving(zone) {
+			p.place(zone, pool)
+		}
+	}
+	if p.v.ZonesKnown && p.takes(pool) {
+		p.release(pool)
+	}
+}
+
+// takes says that hints may be taken from the pool: not where nobody is fit.
+func (p *planner) takes(pool []*cell) bool { return !p.alone && pool[0].fit }
+
+// inhabited lists the zones that must be hinted: those with nodes, and while
+// Nodes are unknown every zone that a slice speaks of.
+func inhabited(v *View) []string {
+	var all []string
+	for i := range v.Zones {
+		if z := &v.Zones[i]; v.ZonesKnown && z.Nodes > 0 {
+			all = append(all, z.Name)
+		}
+	}
+	for i := range v.Slices {
+		if s := &v.Slices[i]; !v.ZonesKnown && s.Owner == Ours && s.Zone != "" {
+			all = append(append(all, s.Zone), s.Hints...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// serving says that the own endpoint serves the zone.
+func (p *planner) serving(zone string) bool {
+	for i := range p.cells {
+		if c := &p.cells[i]; c.own && c.serves(zone) {
+			return true
+		}
+	}
+	return false
+}
+
+// place decides who adopts one zone.
+func (p *planner) place(zone string, pool []*cell) {
+	var native, steady bool
+	var keeper *cell
+	for _, c := range pool {
+		switch {
+		case !c.Hinted(zone):
+		case c.Zone == zone:
+			native, steady = true, steady || c.steady
+		case keeper == nil || p.prefer(c, keeper, zone):
+			keeper = c
+		}
+	}
+	if !native && keeper == nil {
+		p.choose(zone, pool)
+		return
+	}
+	if !p.takes(pool) {
+		return
+	}
+	for _, c := range pool {
+		if c.Zone != zone && c.Hinted(zone) && (steady || c != keeper) {
+			c.drop = append(c.drop, zone)
+		}
+	}
+}
+
+// choose gives the zone to the best of the pool that has room for a hint. If
+// none has, its clients are sent to everybody, as those of unknown zones are.
+func (p *planner) choose(zone string, pool []*cell) {
+	var best *cell
+	for _, c := range pool {
+		if c.room() && (best == nil || p.prefer(c, best, zone)) {
+			best = c
+		}
+	}
+	if best != nil {
+		best.add = append(best.add, zone)
+	}
+}
+
+// release drops the hints of zones that have no nodes any more.
+func (p *planner) release(pool []*cell) {
+	for _, c := range pool {
+		for _, h := range c.Hints {
+			if h != c.Zone && p.v.nodes(h) == 0 {
+				c.drop = append(c.drop, h)
+			}
+		}
+	}
+}
+
+// prefer says that a is a better adopter of the zone than b.
+func (p *planner) prefer(a, b *cell, zone string) bool {
+	if a.quiet != b.quiet {
+		return b.quiet
+	}
+	if wa, wb := p.witness(a.Zone), p.witness(b.Zone); wa != wb {
+		return wa < wb
+	}
+	if da, db := p.distance(a.Node, zone), p.distance(b.Node, zone); da != db {
+		return da < db
+	}
+	return a.Name < b.Name
+}
+
+// witness is the rank of a zone among the witnesses, or past them all.
+func (p *planner) witness(zone string) int {
+	if i := slices.Index(p.cfg.Witnesses, zone); i >= 0 {
+		return i
+	}
+	return len(p.cfg.Witnesses)
+}
+
+// far is the distance of what nobody measured.
+const far = 1 << 30
+
+// distance is the least that was measured, either way, between a node and the
+// apiservers of a zone.
+func (p *planner) distance(node, zone string) int {
+	least := far
+	for i := range p.v.Leases {
+		l := &p.v.Leases[i]
+		for _, d := range l.Distances {
+			if l.Node == node && p.lives(d.Node, zone) || d.Node == node && p.lives(l.Node, zone) {
+				least = min(least, d.Millis)
+			}
+		}
+	}
+	return least
+}
+
+// lives says that the slice of a node names the zone.
+func (p *planner) lives(node, zone string) bool {
+	for i := range p.cells {
+		if c := &p.cells[i]; c.Node == node && c.Zone == zone {
+			return true
+		}
+	}
+	return false
+}
