@@ -13,49 +13,112 @@ import (
 	"time"
 )
 
-// cgroupParent is the cgroup of all labs, below which each has one named after
-// the process that owns it.
-const cgroupParent = "holdfast"
+const (
+	cgroupMount = "/sys/fs/cgroup"
+	// cgroupParent is the cgroup of all labs, below which each process that
+	// owns labs has one named after it, and each lab one in that.
+	cgroupParent = "holdfast"
+)
 
-// cgroupOwner names the calling process beyond doubt until a reboot, which
-// takes cgroups with it: its pid and when it started.
-func cgroupOwner() (string, error) {
+// cgroupOwner names a process beyond doubt until a reboot, which takes cgroups
+// with it: its pid and when it started.
+func cgroupOwner(pid int, ticks uint64) string { return fmt.Sprintf("%d-%d", pid, ticks) }
+
+// ownCgroupOwner is the calling process.
+func ownCgroupOwner() (string, error) {
 	ticks, err := startTicks(os.Getpid())
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%d-%d", os.Getpid(), ticks), nil
+	return cgroupOwner(os.Getpid(), ticks), err
 }
 
 // cgroupRoot is the cgroup of a node's containers.
 func (n *Node) cgroupRoot() (string, error) {
-	owner, err := cgroupOwner()
+	owner, err := ownCgroupOwner()
 	return filepath.Join("/", cgroupParent, owner, n.lab.id, n.name), err
 }
 
-// sweepCgroups removes the cgroups of labs whose processes have ended, and of
-// the given lab of this process, if any. Their containers must be gone.
-func sweepCgroups(own string) error {
-	owner, err := cgroupOwner()
+// hierarchies lists the mounted trees of cgroups: one in version 2, one per set
+// of controllers in version 1, both in a hybrid. Some are links to others.
+func hierarchies() ([]string, error) {
+	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.procs")); err == nil {
+		return []string{cgroupMount}, nil
+	}
+	files, err := filepath.Glob(filepath.Join(cgroupMount, "*", "cgroup.procs"))
+	if err != nil {
+		return nil, fmt.Errorf("list cgroups: %w", err)
+	}
+	for i := range files {
+		files[i] = filepath.Dir(files[i])
+	}
+	return files, nil
+}
+
+// makeCgroup makes a cgroup in every hierarchy.
+func makeCgroup(name string) error {
+	trees, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, tree := range trees {
+		// The end of another lab may take an empty parent away in between.
+		for range 10 {
+			if err = makeCgroupIn(tree, name); !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("make cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
+// makeCgroupIn makes the cgroup with its parents. In version 2 a parent hands
+// its controllers down only when it is told to (Documentation/admin-guide/
+// cgroup-v2.rst, "Enabling and Disabling").
+func makeCgroupIn(tree, name string) error {
+	dir := tree
+	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
+		if data, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers")); err == nil {
+			for _, c := range strings.Fields(string(data)) {
+				// What it may not hand down, the kubelet names.
+				_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+c), 0)
+			}
+		}
+		dir = filepath.Join(dir, part)
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepCgroups removes the cgroups of one owner, or of one of its labs, once
+// its containers are gone, and those of owners that have ended if they are
+// empty.
+func sweepCgroups(owner, lab string) error {
+	trees, err := hierarchies()
 	if err != nil {
 		return err
 	}
 	var errs []error
-	// One hierarchy in version 2, one per controller in version 1.
-	for _, glob := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
-		labs, err := filepath.Glob(filepath.Join(glob, cgroupParent, "*"))
+	for _, tree := range trees {
+		parent := filepath.Join(tree, cgroupParent)
+		owners, err := os.ReadDir(parent)
 		if err != nil {
-			return fmt.Errorf("list cgroups: %w", err)
+			continue // there never was one
 		}
-		for _, dir := range labs {
-			if filepath.Base(dir) == owner && own != "" {
-				errs = append(errs, removeCgroup(filepath.Join(dir, own)))
-				_ = os.Remove(dir) // unless another lab of this process is there
-			} else if !ownerLives(filepath.Base(dir)) {
-				errs = append(errs, removeCgroup(dir))
+		for _, o := range owners {
+			dir := filepath.Join(parent, o.Name())
+			switch {
+			case !o.IsDir():
+			case o.Name() == owner:
+				errs = append(errs, removeCgroup(filepath.Join(dir, lab), rmdirPatiently))
+				_ = syscall.Rmdir(dir) // unless another lab of the process is there
+			case !ownerLives(o.Name()):
+				_ = removeCgroup(dir, syscall.Rmdir)
 			}
-			_ = os.Remove(filepath.Dir(dir))
 		}
+		_ = syscall.Rmdir(parent)
 	}
 	return errors.Join(errs...)
 }
@@ -70,11 +133,11 @@ func ownerLives(name string) bool {
 	return err == nil && strconv.FormatUint(now, 10) == ticks
 }
 
-// removeCgroup removes a cgroup with those below it. Files in them need no
+// removeCgroup removes a cgroup with those below it. The files in them need no
 // removal and allow none.
-func removeCgroup(dir string) error {
+func removeCgroup(dir string, rmdir func(string) error) error {
 	var dirs []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			dirs = append(dirs, path)
 		}
@@ -82,15 +145,15 @@ func removeCgroup(dir string) error {
 	})
 	slices.Reverse(dirs) // children before parents
 	for _, d := range dirs {
-		if e := rmdir(d); e != nil && !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, fmt.Errorf("remove cgroup %s: %w", d, e))
+		if err := rmdir(d); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove cgroup %s: %w", d, err)
 		}
 	}
-	return err
+	return nil
 }
 
-// rmdir waits while the processes of a machine are dying.
-func rmdir(dir string) error {
+// rmdirPatiently waits while the processes of a machine are dying.
+func rmdirPatiently(dir string) error {
 	const patience = 5 * time.Second
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		err := syscall.Rmdir(dir)

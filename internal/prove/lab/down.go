@@ -61,7 +61,7 @@ func cleanUp(root string, s state) error {
 	if err := killInside(s.ids()); err != nil {
 		return fmt.Errorf("clean up lab %s: %w", s.Name, err)
 	}
-	if err := sweepCgroups(""); err != nil {
+	if err := sweepCgroups(cgroupOwner(s.Pid, s.Ticks), ""); err != nil {
 		return fmt.Errorf("clean up lab %s: %w", s.Name, err)
 	}
 	// The path comes from a file: remove only what a lab may have made.

@@ -49,10 +49,10 @@ func kubeletConfig(dir, cgroup, clientCA string, witness bool) map[string]any {
 		"podLogsDir":               "/var/log/pods",
 		"volumePluginDir":          filepath.Join(dir, "kubelet", "volume-plugins"),
 		"resolvConf":               filepath.Join(dir, "resolv.conf"),
-		// Cgroups as the machine has them, none of them the kubelet's own.
+		// Only with a tree of its own does it put containers below cgroupRoot.
 		"cgroupDriver":           "cgroupfs",
 		"cgroupRoot":             cgroup,
-		"cgroupsPerQOS":          false,
+		"cgroupsPerQOS":          true,
 		"enforceNodeAllocatable": []string{},
 		"failCgroupV1":           false,
 		"failSwapOn":             false,
@@ -78,6 +78,9 @@ func newKubelet(n *Node, m *machine, dir, kubeconfig, clientCA string) (*Kubelet
 	}
 	cgroup, err := n.cgroupRoot()
 	if err != nil {
+		return nil, err
+	}
+	if err := makeCgroup(cgroup); err != nil {
 		return nil, err
 	}
 	site, _ := n.lab.plan.site(n.site)

@@ -55,6 +55,7 @@ type Lab struct {
 	cuts       []Applied
 	generation uint32
 	version    string // of etcd, "" until it has run
+	pods       []*Pod
 
 	close sync.Once
 }
@@ -196,11 +197,12 @@ func (l *Lab) shut() error {
 	for _, a := range l.apiservers {
 		a.http.CloseIdleConnections()
 	}
-	errs := []error{l.sweep(), sweepCgroups(l.id)}
+	errs := []error{l.sweep(), l.sweepCgroups()}
 	l.prober.close()
 	for _, w := range l.wires {
 		errs = append(errs, w.close())
 	}
+	l.closePods()
 	for _, n := range l.nodes {
 		if n.echo != nil {
 			n.echo.close()
@@ -229,6 +231,15 @@ func (l *Lab) shut() error {
 		errs = append(errs, os.RemoveAll(l.dir))
 	}
 	return errors.Join(errs...)
+}
+
+// sweepCgroups removes the cgroups of the lab's containers.
+func (l *Lab) sweepCgroups() error {
+	owner, err := ownCgroupOwner()
+	if err != nil {
+		return err
+	}
+	return sweepCgroups(owner, l.id)
 }
 
 // sweep kills what children have left behind in the lab's namespaces.

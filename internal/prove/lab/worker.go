@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,6 +27,9 @@ type worker struct {
 func (l *Lab) startNodes(ctx context.Context) error {
 	nets, err := l.plan.overlay()
 	if err != nil {
+		return err
+	}
+	if err := sweepCgroups("", ""); err != nil {
 		return err
 	}
 	archive := filepath.Join(l.data, "pod.tar")
@@ -154,21 +158,47 @@ func conditionTrue(all []condition, name string) error {
 
 // get reads an object through the apiserver of a site.
 func (l *Lab) get(ctx context.Context, site, path string, into any) error {
-	a, err := l.APIServer(site)
+	body, err := l.ask(ctx, site, http.MethodGet, path, nil)
 	if err != nil {
 		return err
-	}
-	code, body, err := a.Request(ctx, http.MethodGet, path, "", nil)
-	if err != nil {
-		return err
-	}
-	if code != http.StatusOK {
-		return fmt.Errorf("read %s: %d %s", path, code, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	return nil
+}
+
+// errNotFound says that an object does not exist.
+var errNotFound = errors.New("not found")
+
+// ask sends a request to the apiserver of a site as the administrator; an
+// answer other than 2xx is an error.
+func (l *Lab) ask(ctx context.Context, site, method, path string, body []byte) ([]byte, error) {
+	a, err := l.APIServer(site)
+	if err != nil {
+		return nil, err
+	}
+	code, answer, err := a.Request(ctx, method, path, "application/json", body)
+	switch {
+	case err != nil:
+		return nil, err
+	case code == http.StatusNotFound:
+		return nil, fmt.Errorf("%s %s: %w", method, path, errNotFound)
+	case code/100 != 2:
+		return nil, fmt.Errorf("%s %s: %d %s", method, path, code, reason(answer))
+	}
+	return answer, nil
+}
+
+// reason is the message of a Status object.
+func reason(body []byte) string {
+	var status struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(body, &status) != nil || status.Message == "" {
+		return strings.Join(strings.Fields(string(body)), " ")
+	}
+	return status.Message
 }
 
 // errNoKubernetes says that the lab runs no kubelets.

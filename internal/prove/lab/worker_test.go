@@ -1,7 +1,17 @@
 package lab
 
 import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -22,6 +32,41 @@ func requireKubernetes(t *testing.T) {
 	}
 }
 
+// said is what the peer "pod" answers.
+type said struct{ Pod, Node, Zone, From, Path string }
+
+const podPort = 8080
+
+// hear asks a pod from another one, over a new connection.
+func hear(ctx context.Context, from, to *Pod, path string) (said, error) {
+	var s said
+	body, err := fetch(ctx, from, nil, "http://"+netip.AddrPortFrom(to.IP(), podPort).String()+path)
+	if err == nil {
+		err = json.Unmarshal(body, &s)
+	}
+	return s, err
+}
+
+func fetch(ctx context.Context, from *Pod, conf *tls.Config, url string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	tr := &http.Transport{DialContext: from.DialContext, TLSClientConfig: conf, DisableKeepAlives: true}
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, body)
+	}
+	return body, err
+}
+
 func TestNodes(t *testing.T) {
 	requireKubernetes(t)
 	spec := mustDefault(t, "lan")
@@ -39,4 +84,228 @@ func TestNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("three nodes are ready after %v", time.Since(began).Round(time.Millisecond))
+	pods := map[string]*Pod{}
+	for _, n := range l.Nodes() {
+		began := time.Now()
+		p, err := l.RunPod(ctx, PodSpec{Name: "echo-" + n.Site(), Node: n.Name(), Labels: map[string]string{"app": "echo"}, Port: podPort})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("pod %s has %s and is ready after %v", p.Name(), p.IP(), time.Since(began).Round(time.Millisecond))
+		pods[n.Site()] = p
+	}
+	t.Run("pods meet", func(t *testing.T) { podsMeet(ctx, t, pods) })
+	t.Run("pods reach the API", func(t *testing.T) { podsReachAPI(ctx, t, l, pods) })
+	t.Run("vxlan cut", func(t *testing.T) { cutOverlay(ctx, t, l, pods) })
+	t.Run("programs in pods", func(t *testing.T) { spawnInPod(ctx, t, pods["a"]) })
+	t.Run("restart", func(t *testing.T) { restartPrograms(ctx, t, l, pods) })
+	t.Run("nothing is left", func(t *testing.T) { nothingLeft(t, l) })
+}
+
+// podsMeet asks every pod from every other, with requests and answers longer
+// than a packet.
+func podsMeet(ctx context.Context, t *testing.T, pods map[string]*Pod) {
+	path := "/" + strings.Repeat("x", 4*podMTU)
+	for from, p := range pods {
+		for to, q := range pods {
+			s, err := hear(ctx, p, q, path)
+			if err != nil {
+				t.Errorf("%s to %s: %v", from, to, err)
+				continue
+			}
+			at, _ := netip.ParseAddrPort(s.From)
+			if s.Pod != q.Name() || s.Node != q.Node().Name() || s.Zone != to || s.Path != path || at.Addr().Unmap() != p.IP() {
+				t.Errorf("%s to %s: %+v", from, to, s)
+			}
+		}
+	}
+}
+
+// podsReachAPI asks the Service default/kubernetes, through kube-proxy.
+func podsReachAPI(ctx context.Context, t *testing.T, l *Lab, pods map[string]*Pod) {
+	a := l.APIServers()[0]
+	conf, err := a.TLS(a.PKI().AdminCert, a.PKI().AdminKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for site, p := range pods {
+		waitFor(t, 10*time.Second, "the Service answers in "+site, func() bool {
+			body, err := fetch(ctx, p, conf, "https://10.96.0.1/version")
+			if err != nil {
+				t.Log(err)
+			}
+			return err == nil && strings.Contains(string(body), "v1.35.")
+		})
+	}
+}
+
+// cutOverlay cuts VXLAN between two sites: their pods do not meet, and nothing
+// else has changed.
+func cutOverlay(ctx context.Context, t *testing.T, l *Lab, pods map[string]*Pod) {
+	if err := l.Cut(ctx, Cut{Name: "overlay", From: "a", To: "b", Proto: ProtoVXLAN}); err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range [][2]string{{"a", "b"}, {"b", "a"}} {
+		if s, err := hear(ctx, pods[pair[0]], pods[pair[1]], "/"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("through the cut %v: %+v, %v", pair, s, err)
+		}
+	}
+	for _, pair := range [][2]string{{"a", "c"}, {"c", "b"}, {"b", "b"}} {
+		if _, err := hear(ctx, pods[pair[0]], pods[pair[1]], "/"); err != nil {
+			t.Errorf("beside the cut %v: %v", pair, err)
+		}
+	}
+	podsReachAPI(ctx, t, l, pods)
+	if err := l.Heal(ctx, "overlay"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hear(ctx, pods["a"], pods["b"], "/"); err != nil {
+		t.Errorf("after the cut: %v", err)
+	}
+}
+
+// stray tells the sleep of a pod from any other.
+const stray = "86421"
+
+// spawnInPod runs a program of this machine in a pod's network.
+func spawnInPod(ctx context.Context, t *testing.T, p *Pod) {
+	var out strings.Builder
+	child, err := p.Spawn(ctx, Process{Name: "look", Argv: []string{"ip", "-o", "addr", "show", "eth0"}, Stdout: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-child.Done()
+	if child.Err() != nil || !strings.Contains(out.String(), p.IP().String()+"/24") {
+		t.Errorf("in the pod: %s, %v", out.String(), child.Err())
+	}
+	// One that stays is of no concern to the end of the lab, nor is what it
+	// leaves behind in a session of its own.
+	if _, err := p.Spawn(ctx, Process{Name: "stay", Argv: []string{"sh", "-c", "setsid sleep " + stray + " & exec sleep " + stray}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// restartPrograms kills the programs of a node one by one: pods go on.
+func restartPrograms(ctx context.Context, t *testing.T, l *Lab, pods map[string]*Pod) {
+	kubelet, _ := l.Kubelet("a1")
+	proxy, _ := l.KubeProxy("a1")
+	containerd, err := l.Containerd("a1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []interface {
+		Kill(context.Context) error
+		Start(context.Context) error
+		Child() *Child
+	}{kubelet, proxy, containerd} {
+		if err := p.Kill(ctx); err != nil || p.Child() != nil {
+			t.Fatalf("kill: %v", err)
+		}
+		if _, err := hear(ctx, pods["b"], pods["a"], "/"); err != nil {
+			t.Errorf("with a program of a1 gone: %v", err)
+		}
+		if err := p.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late, err := l.RunPod(ctx, PodSpec{Name: "late", Node: "a1", HostNetwork: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if late.IP() != late.Node().IP() {
+		t.Errorf("a pod of the node's network has %s", late.IP())
+	}
+	if err := late.Remove(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// nothingLeft closes the lab and looks for what containers may leave behind.
+func nothingLeft(t *testing.T, l *Lab) {
+	cgroups := func() []string {
+		all, err := filepath.Glob("/sys/fs/cgroup/*/" + cgroupParent + "/*/" + l.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if len(cgroups()) == 0 {
+		t.Error("containers have no cgroup of the lab's")
+	}
+	machines := pidNamespaces(t, l)
+	if n, want := processesIn(t, machines, l.id), 3*5+2+3*2; n != want {
+		t.Errorf("%d processes, want %d: per node init, containerd, kubelet, kube-proxy and a shim with two containers, and two stray", n, want)
+	}
+	if commands(t, stray) != 2 {
+		t.Error("the programs in pods do not run")
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := cgroups(); len(left) > 0 {
+		t.Errorf("cgroups left: %v", left)
+	}
+	if n := processesIn(t, machines, l.id) + commands(t, stray) + commands(t, l.data); n > 0 {
+		t.Errorf("%d processes left", n)
+	}
+	if _, err := os.Stat(l.data); !os.IsNotExist(err) {
+		t.Errorf("data left: %v", err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || strings.Contains(string(mounts), l.data) {
+		t.Errorf("mounts left: %s, %v", mounts, err)
+	}
+}
+
+// commands counts processes of which the command line names text.
+func commands(t *testing.T, text string) int {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, f := range files {
+		if line, err := os.ReadFile(f); err == nil && strings.Contains(string(line), text) {
+			n++
+		}
+	}
+	return n
+}
+
+// pidNamespaces are those of the lab's machines, as links in /proc name them.
+func pidNamespaces(t *testing.T, l *Lab) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	for _, n := range l.Nodes() {
+		name, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", n.machine.Load().init.Pid()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = true
+	}
+	return all
+}
+
+// processesIn counts the processes of pid namespaces, and those of containers,
+// which have one of their own each, by the lab in the name of their cgroup.
+func processesIn(t *testing.T, namespaces map[string]bool, lab string) int {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, err := ownCgroupOwner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, dir := range dirs {
+		name, _ := os.Readlink(dir + "/ns/pid")
+		cgroup, _ := os.ReadFile(dir + "/cgroup")
+		if namespaces[name] || strings.Contains(string(cgroup), owner+"/"+lab+"/") {
+			n++
+		}
+	}
+	return n
 }
