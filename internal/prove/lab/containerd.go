@@ -74,6 +74,13 @@ disabled_plugins = ["io.containerd.internal.v1.restart", "io.containerd.tracing.
     conf_dir = %[9]q
 `
 
+// containerdText is the configuration for a node's directory.
+func containerdText(dir, snapshotter string, restrictOOM bool) string {
+	own := filepath.Join(dir, "containerd")
+	return fmt.Sprintf(containerdConfig, filepath.Join(own, "root"), containerdState, containerdSocket,
+		filepath.Join(own, "opt"), PodImage, restrictOOM, snapshotter, cniPlugins, cniDir(dir))
+}
+
 // newContainerd writes the configuration of a node's containerd.
 func newContainerd(n *Node, m *machine, dir, archive string) (*Containerd, error) {
 	c := &Containerd{machine: m, dir: filepath.Join(dir, "containerd"), image: archive, snapshotter: "native"}
@@ -83,8 +90,7 @@ func newContainerd(n *Node, m *machine, dir, archive string) (*Containerd, error
 	if canOverlay(c.dir) {
 		c.snapshotter = "overlayfs"
 	}
-	text := fmt.Sprintf(containerdConfig, filepath.Join(c.dir, "root"), containerdState, containerdSocket,
-		filepath.Join(c.dir, "opt"), PodImage, !hasCapability(unix.CAP_SYS_RESOURCE), c.snapshotter, cniPlugins, cniDir(dir))
+	text := containerdText(dir, c.snapshotter, !hasCapability(unix.CAP_SYS_RESOURCE))
 	config := filepath.Join(c.dir, "config.toml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("write configuration of containerd: %w", err)

@@ -19,12 +19,12 @@ type KubeProxy struct {
 
 // kubeProxyConfig leaves conntrack alone: its table is the machine's. The
 // periods of synchronisation are upstream's.
-func kubeProxyConfig(n *Node, kubeconfig string) map[string]any {
+func kubeProxyConfig(node, kubeconfig string) map[string]any {
 	return map[string]any{
 		"apiVersion":         "kubeproxy.config.k8s.io/v1alpha1",
 		"kind":               "KubeProxyConfiguration",
 		"mode":               "nftables",
-		"hostnameOverride":   n.name,
+		"hostnameOverride":   node,
 		"bindAddress":        "0.0.0.0",
 		"clientConnection":   map[string]any{"kubeconfig": kubeconfig},
 		"clusterCIDR":        PodCIDR.String(),
@@ -43,7 +43,7 @@ func newKubeProxy(n *Node, m *machine, dir, kubeconfig string) (*KubeProxy, erro
 		return nil, err
 	}
 	config := filepath.Join(dir, "kube-proxy.yaml")
-	if err := writeYAML(config, kubeProxyConfig(n, kubeconfig)); err != nil {
+	if err := writeYAML(config, kubeProxyConfig(n.name, kubeconfig)); err != nil {
 		return nil, err
 	}
 	p := &KubeProxy{}

@@ -108,6 +108,62 @@ func TestHostname(t *testing.T) {
 	}
 }
 
+// TestPidNamespace starts a process under a process 1 of its own, with which it
+// ends.
+func TestPidNamespace(t *testing.T) {
+	s := newSpace(t)
+	outer, err := NewSpawner(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outer.Close()
+	first := exec.Command("sleep", "60")
+	first.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+	if err := outer.Start(first); err != nil {
+		t.Fatal(err)
+	}
+	inner, err := NewSpawnerWith(s, first.Process.Pid, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sleep", "60")
+	if err := inner.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	inner.Close() // the thread may go
+	for _, kind := range []string{"net", "pid", "mnt"} {
+		want, _ := os.Readlink("/proc/" + strconv.Itoa(first.Process.Pid) + "/ns/" + kind)
+		if got, err := os.Readlink("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/ns/" + kind); err != nil || got != want {
+			t.Errorf("%s namespace is %s, want %s: %v", kind, got, want, err)
+		}
+	}
+	if found, err := Processes([]ID{s.ID()}); err != nil || len(found) != 2 {
+		t.Errorf("found %v: %v", found, err)
+	}
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the process ended with %v", err)
+	}
+	_ = first.Wait()
+}
+
+func TestOpen(t *testing.T) {
+	s := newSpace(t)
+	again, err := Open("/proc/self/fd/" + strconv.Itoa(s.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = again.Close() }()
+	if again.ID() != s.ID() {
+		t.Errorf("opened %+v, want %+v", again.ID(), s.ID())
+	}
+	if _, err := Open("/dev/null"); err == nil {
+		t.Error("opened /dev/null")
+	}
+}
+
 func TestSpawnAndScan(t *testing.T) {
 	s, other := newSpace(t), newSpace(t)
 	p, err := NewSpawner(s)
