@@ -21,12 +21,11 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/pki"
 )
 
-const (
-	// APIServerPort is where kube-apiservers serve TLS, on every address.
-	APIServerPort = 6443
-	// apiserverPeer is the program in the directory of peers.
-	apiserverPeer = "kube-apiserver-1.35"
-)
+// APIServerPort is where kube-apiservers serve TLS, on every address.
+const APIServerPort = 6443
+
+// etcdList is the value of APIServerOptions.Etcd for all members.
+const etcdList = "list"
 
 // KubernetesPKI are the paths of a node's share of the Kubernetes TLS files.
 type KubernetesPKI = pki.Kubernetes
@@ -45,11 +44,29 @@ type APIServerOptions struct {
 	// --etcd-readycheck-timeout). With it, an apiserver that has lost its etcd
 	// does not answer 500 at once but after 2 to 4 s of silence (measured).
 	EtcdCheck time.Duration `json:"etcd_check,omitempty" yaml:"etcd_check"`
+	// Etcd is where an apiserver stores: "" is the member of its own site
+	// alone, over the loopback; "list" are all members at their nodes'
+	// addresses, its own first; anything else is a list of URLs, separated by
+	// commas, such as https://127.0.0.1:2381 for a balancer on the node.
+	Etcd string `json:"etcd,omitempty"`
 }
 
-// APIServer is a kube-apiserver on the first node of a site. Its storage is
-// the etcd member of its own site alone, so that it has no quorum when that
-// member has none.
+// checkEtcd reports a value of Etcd that no apiserver can use.
+func (o APIServerOptions) checkEtcd() error {
+	if o.Etcd == "" || o.Etcd == etcdList {
+		return nil
+	}
+	for server := range strings.SplitSeq(o.Etcd, ",") {
+		if err := checkServer(server); err != nil {
+			return fmt.Errorf("apiserver.etcd has %q: use list, leave it out, or %w", server, err)
+		}
+	}
+	return nil
+}
+
+// APIServer is a kube-apiserver on the first node of a site. Unless the spec
+// says otherwise its storage is the etcd member of its own site alone, so that
+// it has no quorum when that member has none.
 type APIServer struct {
 	program
 	member *Member
@@ -57,19 +74,9 @@ type APIServer struct {
 	http   *http.Client
 }
 
-// FindAPIServer returns the path of the kube-apiserver that labs run, or in one
-// line how to get it.
-func FindAPIServer() (string, error) {
-	dir, err := peerDir()
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(dir, apiserverPeer)
-	if _, err := os.Stat(binary); err != nil {
-		return "", fmt.Errorf("the lab wants apiservers and %s is missing: run `make peers`", binary)
-	}
-	return binary, nil
-}
+// FindAPIServer returns the path of the kube-apiserver that labs run by default,
+// or in one line how to get it.
+func FindAPIServer() (string, error) { return findPeer("kube-apiserver-" + defaultKubernetes) }
 
 // buildAPIServers makes the certificates of every node and the command lines
 // of the apiservers.
@@ -77,7 +84,7 @@ func (l *Lab) buildAPIServers() error {
 	if !l.spec.APIServers {
 		return nil
 	}
-	binary, err := FindAPIServer()
+	binary, err := l.kubernetesPeer("kube-apiserver")
 	if err != nil {
 		return err
 	}
@@ -89,20 +96,38 @@ func (l *Lab) buildAPIServers() error {
 	if err := pki.MakeServiceAccountKey(shared); err != nil {
 		return err
 	}
+	if err := pki.MakeFrontProxy(shared, time.Now()); err != nil {
+		return err
+	}
 	for _, s := range l.plan.sites {
-		server := "https://" + netip.AddrPortFrom(s.nodes[0].ip4, APIServerPort).String()
-		for _, n := range s.nodes {
-			files, err := ca.IssueKubernetes(shared, filepath.Join(shared, n.name), n.name, server, n.ip4, n.ip6)
-			if err != nil {
-				return err
-			}
-			l.kubernetes[n.name] = files
+		if err := l.issueKubernetes(ca, shared, s); err != nil {
+			return err
 		}
 		a, err := l.newAPIServer(s, binary)
 		if err != nil {
 			return err
 		}
 		l.apiservers = append(l.apiservers, a)
+		if l.spec.Kubernetes {
+			if err := l.buildControlPlane(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// issueKubernetes makes the files of a site's nodes.
+func (l *Lab) issueKubernetes(ca *pki.Authority, shared string, s sitePlan) error {
+	server := "https://" + netip.AddrPortFrom(s.nodes[0].ip4, APIServerPort).String()
+	for _, n := range s.nodes {
+		files, err := ca.IssueKubernetes(shared, filepath.Join(shared, n.name), pki.Node{
+			Name: n.name, Server: server, NodeServer: l.spec.KubernetesOptions.NodeServer, IPs: []netip.Addr{n.ip4, n.ip6},
+		})
+		if err != nil {
+			return err
+		}
+		l.kubernetes[n.name] = files
 	}
 	return nil
 }
@@ -123,9 +148,28 @@ func (l *Lab) newAPIServer(s sitePlan, binary string) (*APIServer, error) {
 	return a, err
 }
 
-// flags is the command line, as kubeadm writes it. What differs: no front
-// proxy, and no ServiceAccount admission, which would refuse every pod because
-// no controller makes the accounts.
+// etcdServers is where the apiserver stores.
+func (a *APIServer) etcdServers(o APIServerOptions) string {
+	switch o.Etcd {
+	case "":
+		// Over the loopback, as kubeadm has it, so that Detach tells these
+		// connections from all others to the member.
+		return "https://" + net.JoinHostPort("127.0.0.1", fmt.Sprint(a.member.cluster.ClientPort))
+	case etcdList:
+		all := []string{a.member.ClientURL()}
+		for _, m := range a.member.cluster.members {
+			if m != a.member {
+				all = append(all, m.ClientURL())
+			}
+		}
+		return strings.Join(all, ",")
+	}
+	return o.Etcd
+}
+
+// flags is the command line, as kubeadm writes it. What differs without
+// Kubernetes around it: no front proxy, and no ServiceAccount admission, which
+// would refuse every pod because no controller makes the accounts.
 func (a *APIServer) flags(o APIServerOptions) []string {
 	ip := a.node.ip4.String()
 	f := []string{
@@ -134,7 +178,6 @@ func (a *APIServer) flags(o APIServerOptions) []string {
 		"--allow-privileged=true",
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
-		"--disable-admission-plugins=ServiceAccount",
 		fmt.Sprintf("--anonymous-auth=%t", !o.NoAnonymous),
 		"--endpoint-reconciler-type=" + o.Endpoints,
 		"--client-ca-file=" + a.files.CA,
@@ -143,9 +186,7 @@ func (a *APIServer) flags(o APIServerOptions) []string {
 		"--kubelet-client-certificate=" + a.files.KubeletClientCert,
 		"--kubelet-client-key=" + a.files.KubeletClientKey,
 		"--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
-		// Over the loopback, as kubeadm has it, so that Detach tells these
-		// connections from all others to the member.
-		"--etcd-servers=https://" + net.JoinHostPort("127.0.0.1", fmt.Sprint(a.member.cluster.ClientPort)),
+		"--etcd-servers=" + a.etcdServers(o),
 		"--etcd-cafile=" + a.member.files.CA,
 		"--etcd-certfile=" + a.member.files.ClientCert,
 		"--etcd-keyfile=" + a.member.files.ClientKey,
@@ -158,10 +199,27 @@ func (a *APIServer) flags(o APIServerOptions) []string {
 		"--etcd-count-metric-poll-period=0",
 		"--etcd-db-metric-poll-interval=0",
 	}
+	if a.node.lab.spec.Kubernetes {
+		f = append(f, frontProxyFlags(a.files)...)
+	} else {
+		f = append(f, "--disable-admission-plugins=ServiceAccount")
+	}
 	if o.EtcdCheck > 0 {
 		f = append(f, "--etcd-healthcheck-timeout="+o.EtcdCheck.String(), "--etcd-readycheck-timeout="+o.EtcdCheck.String())
 	}
 	return f
+}
+
+func frontProxyFlags(f KubernetesPKI) []string {
+	return []string{
+		"--requestheader-client-ca-file=" + f.FrontProxyCA,
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-username-headers=X-Remote-User",
+		"--proxy-client-cert-file=" + f.FrontProxyClientCert,
+		"--proxy-client-key-file=" + f.FrontProxyClientKey,
+	}
 }
 
 // StartAPIServers starts every apiserver and returns when each is ready. etcd

@@ -39,12 +39,13 @@ per site. Several labs can be up side by side under different names.`,
   holdfast lab cut a-b
   holdfast lab status
   holdfast lab exec b1 -- etcdctl endpoint status
+  holdfast lab kubectl get nodes
   holdfast lab heal
   holdfast lab down`,
 	}
 	cmd.PersistentFlags().StringVar(&c.name, "name", "default", "name of the lab")
 	cmd.PersistentFlags().StringVar(&c.root, "run-dir", DefaultRoot, "where labs keep their state")
-	cmd.AddCommand(c.up(), c.status(), c.exec(), c.cut(), c.heal(), c.delay(), c.down(), c.supervise())
+	cmd.AddCommand(c.up(), c.status(), c.exec(), c.kubectl(), c.cut(), c.heal(), c.delay(), c.down(), c.supervise())
 	return cmd
 }
 
@@ -54,6 +55,7 @@ type upFlags struct {
 	clusters           []string
 	disk, foreground   bool
 	apiservers         bool
+	kubernetes         bool
 	json               bool
 }
 
@@ -68,7 +70,7 @@ func (c *command) up() *cobra.Command {
 			if err != nil {
 				return exit.With(exit.Unknown, err)
 			}
-			if err := Preflight(); err != nil {
+			if err := spec.Preflight(); err != nil {
 				return exit.With(exit.Unknown, err)
 			}
 			dir, err := claim(cmd.Context(), c.root, spec.Name)
@@ -96,6 +98,7 @@ func (c *command) up() *cobra.Command {
 	cmd.Flags().StringVar(&f.peer, "etcd", "", "etcd to run: 3.5, 3.6 or 3.7 (default: holdfastd beside this program)")
 	cmd.Flags().StringSliceVar(&f.clusters, "cluster", nil, "names of the etcd clusters; \"none\" for no etcd (default main)")
 	cmd.Flags().BoolVar(&f.apiservers, "apiservers", false, "start a kube-apiserver in every site, on that site's etcd member")
+	cmd.Flags().BoolVar(&f.kubernetes, "kubernetes", false, "make every node one of a Kubernetes cluster (implies --apiservers)")
 	cmd.Flags().BoolVar(&f.disk, "disk", false, "keep etcd's data on disk, not in memory")
 	cmd.Flags().BoolVar(&f.foreground, "foreground", false, "stay attached and end the lab on interrupt")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON document")
@@ -120,6 +123,7 @@ func (c *command) buildSpec(f upFlags) (Spec, error) {
 	}
 	spec.Disk = spec.Disk || f.disk
 	spec.APIServers = spec.APIServers || f.apiservers
+	spec.Kubernetes = spec.Kubernetes || f.kubernetes
 	if len(f.clusters) > 0 {
 		spec.Etcd = nil
 		for _, name := range f.clusters {

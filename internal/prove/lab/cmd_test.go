@@ -96,7 +96,7 @@ func TestWriteReport(t *testing.T) {
 		Version: reportVersion, Name: "default", Pid: 4711, Dir: "/run/holdfast/lab/default", Started: at,
 		Environment: map[string]string{"kernel": "6.18.0", "links": "tun", "preset": "rtt", "etcd": "etcd-3.7", "data": "memory"},
 		Sites:       []Site{{Name: "a"}, {Name: "c", Witness: true}},
-		Nodes:       []NodeReport{{"a1", "a", "10.77.1.11", "fd77:1::11"}, {"c1", "c", "10.77.2.11", "fd77:2::11"}},
+		Nodes:       []NodeReport{{"a1", "a", "10.77.1.11", "fd77:1::11", "Ready"}, {"c1", "c", "10.77.2.11", "fd77:2::11", "not registered"}},
 		Links:       []LinkReport{{A: "a", B: "c", Method: methodTun, DelayMS: 11.5, RateBPS: 1e8, Loss: 0.2, RTTMS: 23.1}},
 		Cuts:        []CutReport{{"peers", "a-c port 2380", at}},
 		Matrix: []Cell{
@@ -113,6 +113,11 @@ func TestWriteReport(t *testing.T) {
 			{Name: "a1", URL: "https://10.77.1.11:6443", Running: true, Ready: true},
 			{Name: "b1", URL: "https://10.77.2.11:6443", Running: true, Error: "apiserver b1 answers 500: etcd failed: reason withheld"},
 			{Name: "c1", URL: "https://10.77.3.11:6443"},
+		},
+		Components: []ComponentReport{
+			{Kind: "kube-controller-manager", Node: "a1", Running: true, Healthy: true},
+			{Kind: "kube-controller-manager", Node: "c1"},
+			{Kind: "kube-scheduler", Node: "c1", Running: true, Error: "kube-scheduler c1 answers 500: leaderElection failed"},
 		},
 	}
 	var b strings.Builder

@@ -33,8 +33,12 @@ const noticeWithin = 10 * time.Second
 
 // Detach cuts the apiserver from its etcd member, and nobody else: connections
 // are reset and new ones refused. It returns when the rules are loaded;
-// AwaitUnready measures that they are felt.
+// AwaitUnready measures that they are felt. An apiserver with another storage
+// cannot be detached.
 func (a *APIServer) Detach(ctx context.Context) error {
+	if o := a.node.lab.spec.APIServer; o.Etcd != "" {
+		return fmt.Errorf("detach apiserver %s: it stores in %s: leave apiserver.etcd out for its own member alone", a.node.name, a.etcdServers(o))
+	}
 	return a.loadRules(ctx, "detach", fmt.Sprintf(detachRules, a.member.cluster.ClientPort))
 }
 

@@ -15,9 +15,13 @@
 //   - Labs do not meet. Every lab uses the same addresses in namespaces of its
 //     own.
 //   - Every change is journalled before it is made.
-//   - A kube-apiserver of the lab is as good as its own site's etcd member: it
-//     knows no other, so that a site without quorum has an apiserver that
-//     accepts connections and cannot serve.
+//   - A kube-apiserver of the lab is as good as its own site's etcd member:
+//     unless the spec says otherwise it knows no other, so that a site without
+//     quorum has an apiserver that accepts connections and cannot serve.
+//   - A node's processes see its name as their hostname, as on machines of
+//     their own: apiservers have an identity Lease each.
+//   - A controller manager or scheduler that ends by itself comes back 10 s
+//     later, as a static pod does; what Stop and Kill end stays ended.
 //
 // A site has a router namespace with a bridge and a namespace per node:
 //

@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	kubeletPeer = "kubelet-1.35"
 	// KubeletPort is where a kubelet serves the apiserver, on every address;
 	// kubeletHealthz is on the loopback. Both are upstream's.
 	KubeletPort    = 10250
@@ -72,7 +71,7 @@ func kubeletConfig(dir, cgroup, clientCA string, witness bool) map[string]any {
 
 // newKubelet writes the configuration of a node's kubelet.
 func newKubelet(n *Node, m *machine, dir, kubeconfig, clientCA string) (*Kubelet, error) {
-	binary, err := findPeer(kubeletPeer)
+	binary, err := n.lab.kubernetesPeer("kubelet")
 	if err != nil {
 		return nil, err
 	}

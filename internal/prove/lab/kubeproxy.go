@@ -6,7 +6,6 @@ import (
 )
 
 const (
-	kubeProxyPeer = "kube-proxy-1.35"
 	// Where kube-proxies serve, each on its node's loopback.
 	kubeProxyHealthz = "127.0.0.1:10256"
 	kubeProxyMetrics = "127.0.0.1:10249"
@@ -38,7 +37,7 @@ func kubeProxyConfig(node, kubeconfig string) map[string]any {
 }
 
 func newKubeProxy(n *Node, m *machine, dir, kubeconfig string) (*KubeProxy, error) {
-	binary, err := findPeer(kubeProxyPeer)
+	binary, err := n.lab.kubernetesPeer("kube-proxy")
 	if err != nil {
 		return nil, err
 	}

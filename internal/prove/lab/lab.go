@@ -45,6 +45,8 @@ type Lab struct {
 	// kubernetes holds the Kubernetes files of every node, by its name.
 	kubernetes map[string]KubernetesPKI
 	apiservers []*APIServer
+	// controllers and schedulers are site by site, as apiservers.
+	controllers, schedulers []*Component
 
 	// change is held by whoever changes the network, through verification.
 	change sync.Mutex
@@ -79,7 +81,7 @@ func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Preflight(); err != nil {
+	if err := spec.Preflight(); err != nil {
 		return nil, err
 	}
 	l := &Lab{
@@ -87,7 +89,7 @@ func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Lab, error) {
 		prober: newProber(), kubernetes: map[string]KubernetesPKI{},
 	}
 	l.id = fmt.Sprintf("%s-%d", spec.Name, started.Add(1))
-	l.children.all = map[*Child]bool{}
+	l.children.all, l.children.over = map[*Child]bool{}, make(chan struct{})
 	l.links = append(l.links, l.plan.links...)
 	go l.prober.keepAlive()
 	if err := l.build(ctx); err != nil {

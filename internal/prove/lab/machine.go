@@ -44,19 +44,6 @@ var fixed = []string{
 	"/proc/sys/kernel/keys/root_maxbytes=25000000",
 }
 
-// findPeer returns the path of a peer, or in one line how to get it.
-func findPeer(name string) (string, error) {
-	dir, err := peerDir()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, name)
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("the lab wants Kubernetes and %s is missing: run `make peers`", path)
-	}
-	return path, nil
-}
-
 // boot starts the machine of a node.
 func (n *Node) boot(ctx context.Context) (*machine, error) {
 	program, err := findPeer(podPeer)

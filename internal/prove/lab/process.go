@@ -96,6 +96,8 @@ type children struct {
 	mu     sync.Mutex
 	all    map[*Child]bool
 	closed bool
+	// over is closed with the lab.
+	over chan struct{}
 }
 
 // adopt starts a child and keeps it on the books until it ends.
@@ -123,6 +125,7 @@ func (l *Lab) adopt(c *Child, start func() error) error {
 func (l *Lab) killAll() {
 	l.children.mu.Lock()
 	l.children.closed = true
+	close(l.children.over)
 	var left []*Child
 	for c := range l.children.all {
 		left = append(left, c)

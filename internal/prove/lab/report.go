@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ type Report struct {
 	Members    []MemberReport `json:"members"`
 	// APIServers is empty in a lab without them.
 	APIServers []APIServerReport `json:"apiservers,omitempty"`
+	// Components is empty in a lab without Kubernetes.
+	Components []ComponentReport `json:"components,omitempty"`
 }
 
 // reportVersion counts incompatible changes of Report.
@@ -37,6 +40,10 @@ type NodeReport struct {
 	Site string `json:"site"`
 	IP   string `json:"ip"`
 	IP6  string `json:"ip6"`
+	// State is the Ready condition of the Kubernetes Node as an apiserver that
+	// is ready tells it: "Ready", "NotReady", "Unknown", "not registered", or
+	// "" in a lab without Kubernetes and where no apiserver answers.
+	State string `json:"state,omitempty"`
 }
 
 // LinkReport is a link with the properties in force and the round trip
@@ -88,6 +95,17 @@ type APIServerReport struct {
 	Config string `json:"kubeconfig"`
 }
 
+// ComponentReport is a Kubernetes program of a node and what its /healthz says.
+type ComponentReport struct {
+	Kind    string `json:"kind"`
+	Node    string `json:"node"`
+	Running bool   `json:"running"`
+	Pid     int    `json:"pid,omitempty"`
+	Healthy bool   `json:"healthy"`
+	// Error says why it is not.
+	Error string `json:"error,omitempty"`
+}
+
 // Report measures the matrix, asks every member, and puts it all together.
 func (l *Lab) Report(ctx context.Context) (Report, error) {
 	r := Report{
@@ -95,7 +113,7 @@ func (l *Lab) Report(ctx context.Context) (Report, error) {
 		Cuts: []CutReport{}, Mismatches: []string{}, Members: []MemberReport{}, Links: []LinkReport{},
 	}
 	for _, n := range l.nodes {
-		r.Nodes = append(r.Nodes, NodeReport{n.name, n.site, n.ip4.String(), n.ip6.String()})
+		r.Nodes = append(r.Nodes, NodeReport{Name: n.name, Site: n.site, IP: n.ip4.String(), IP6: n.ip6.String()})
 	}
 	// A change that is being verified would show as a mismatch.
 	l.change.Lock()
@@ -114,6 +132,8 @@ func (l *Lab) Report(ctx context.Context) (Report, error) {
 	r.Links = l.reportLinks(ctx)
 	r.Members = l.reportMembers(ctx)
 	r.APIServers = l.reportAPIServers(ctx)
+	r.Components = l.reportComponents(ctx)
+	l.reportNodes(ctx, r)
 	return r, nil
 }
 
@@ -196,6 +216,56 @@ func (a *APIServer) report(ctx context.Context) APIServerReport {
 	}
 	row.Ready = true
 	return row
+}
+
+func (l *Lab) reportComponents(ctx context.Context) []ComponentReport {
+	all := l.components()
+	rows := make([]ComponentReport, len(all))
+	var g errgroup.Group
+	for i, c := range all {
+		g.Go(func() error {
+			rows[i] = c.report(ctx)
+			return nil
+		})
+	}
+	_ = g.Wait() // one that is not well is a row, not an error
+	return rows
+}
+
+func (c *Component) report(ctx context.Context) ComponentReport {
+	row := ComponentReport{Kind: c.kind, Node: c.node.name}
+	child := c.Child()
+	if child == nil {
+		return row
+	}
+	row.Running, row.Pid = true, child.Pid()
+	if err := c.Healthy(ctx); err != nil {
+		row.Error = err.Error()
+		return row
+	}
+	row.Healthy = true
+	return row
+}
+
+// reportNodes fills the states of Nodes in, from the first apiserver that said
+// it was ready.
+func (l *Lab) reportNodes(ctx context.Context, r Report) {
+	if !l.spec.Kubernetes {
+		return
+	}
+	for i, row := range r.APIServers {
+		if !row.Ready {
+			continue
+		}
+		states, err := l.apiservers[i].nodeStates(ctx)
+		if err != nil {
+			continue
+		}
+		for k := range r.Nodes {
+			r.Nodes[k].State = cmp.Or(states[r.Nodes[k].Name], "not registered")
+		}
+		return
+	}
 }
 
 func (m *Member) report(ctx context.Context) MemberReport {

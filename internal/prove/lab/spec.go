@@ -29,6 +29,10 @@ type Spec struct {
 	// site's member of the first etcd cluster alone.
 	APIServers bool             `json:"apiservers,omitempty"`
 	APIServer  APIServerOptions `json:"apiserver,omitzero"`
+	// Kubernetes makes every node one of a Kubernetes cluster: apiservers as
+	// above, a kube-controller-manager and a kube-scheduler in every site.
+	Kubernetes        bool              `json:"kubernetes,omitempty"`
+	KubernetesOptions KubernetesOptions `json:"kubernetes_options,omitzero" yaml:"kubernetes_options"`
 	// Preset names the preset that the spec came from, for reports.
 	Preset string `json:"preset,omitempty" yaml:"-"`
 }
@@ -135,6 +139,9 @@ func (s Spec) complete() (Spec, error) {
 		return s, fmt.Errorf("etcd version %q is unknown: use one of %s, or none for holdfastd", s.Peer, strings.Join(peers, ", "))
 	}
 	if err := s.completeClusters(); err != nil {
+		return s, err
+	}
+	if err := s.completeKubernetes(); err != nil {
 		return s, err
 	}
 	err := s.completeAPIServers()
@@ -260,7 +267,7 @@ func (s *Spec) completeAPIServers() error {
 	if !slices.Contains([]string{"lease", "none"}, s.APIServer.Endpoints) {
 		return fmt.Errorf("apiserver.endpoints is %q: use lease or none", s.APIServer.Endpoints)
 	}
-	return nil
+	return s.APIServer.checkEtcd()
 }
 
 func (s Spec) hasSite(name string) bool { return slices.Contains(s.siteNames(), name) }

@@ -56,6 +56,12 @@ func TestSpecMistakes(t *testing.T) {
 		{"apiservers without etcd", func(s *Spec) { s.APIServers, s.Etcd = true, nil }, "apiservers have no etcd cluster to store in: add"},
 		{"port of the apiservers", func(s *Spec) { s.APIServers, s.Etcd[0].ClientPort = true, 6443 }, "etcd cluster main uses port 6443, which belongs to the apiservers: choose"},
 		{"endpoints", func(s *Spec) { s.APIServers, s.APIServer.Endpoints = true, "etcd" }, `apiserver.endpoints is "etcd": use lease or none`},
+		{"etcd of the apiservers", func(s *Spec) { s.APIServers, s.APIServer.Etcd = true, "all" }, `apiserver.etcd has "all": use list, leave it out, or give https://`},
+		{"one of the apiservers' etcd", func(s *Spec) { s.APIServers, s.APIServer.Etcd = true, "https://127.0.0.1:2381,http://10.77.1.11:2379" }, `apiserver.etcd has "http://10.77.1.11:2379": use`},
+		{"kubernetes without etcd", func(s *Spec) { s.Kubernetes, s.Etcd = true, nil }, "kubernetes has no etcd cluster to store in: add"},
+		{"port of the kubelets", func(s *Spec) { s.Kubernetes, s.Etcd[0].ClientPort = true, 10250 }, "etcd cluster main uses port 10250, which belongs to the kubelets: choose"},
+		{"version of kubernetes", func(s *Spec) { s.KubernetesOptions.Version = "1.9" }, `kubernetes_options.version is "1.9": use 1.35 or 1.37`},
+		{"server of the nodes", func(s *Spec) { s.KubernetesOptions.NodeServer = "127.0.0.1:7445" }, `kubernetes_options.node_server is "127.0.0.1:7445": give https://`},
 		{"version", func(s *Spec) { s.Peer = "2.3" }, `etcd version "2.3" is unknown: use one of 3.7, 3.6, 3.5`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

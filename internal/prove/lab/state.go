@@ -39,6 +39,8 @@ type state struct {
 	Data    string        `json:"data,omitempty"`
 	Spaces  []stateSpace  `json:"spaces,omitempty"`
 	Members []stateMember `json:"members,omitempty"`
+	// Kubernetes is the version of the apiservers, "" without them.
+	Kubernetes string `json:"kubernetes,omitempty"`
 	// Configs are kubeconfig files of the apiservers' administrator, by node.
 	Configs []stateConfig `json:"kubeconfigs,omitempty"`
 }
@@ -84,6 +86,9 @@ func (s *state) fill(l *Lab) {
 		for _, m := range c.members {
 			s.Members = append(s.Members, stateMember{c.Name, m.node.name, m.ClientURL(), m.files})
 		}
+	}
+	if len(l.apiservers) > 0 {
+		s.Kubernetes = l.spec.KubernetesOptions.Version
 	}
 	for _, n := range l.nodes {
 		if files, ok := l.kubernetes[n.name]; ok {

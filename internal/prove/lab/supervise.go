@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startPatience bounds the start of a lab with its etcd members; on two idle
-// cores it takes 3 s, and 10 s more with apiservers.
+// startPatience bounds the start of a lab with all that runs in it; on two idle
+// cores it takes 3 s with etcd, and 10 s more with apiservers.
 const startPatience = 2 * time.Minute
 
 // supervise owns a lab until ctx ends or it is told to end, and then leaves
@@ -59,6 +59,9 @@ func bringUp(ctx context.Context, s *state, dir string, spec Spec, log *slog.Log
 		return nil, errors.Join(err, l.Close())
 	}
 	if err := l.StartAPIServers(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	if err := l.StartKubernetes(ctx); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil

@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -13,10 +14,7 @@ func writeReport(w io.Writer, r Report) error {
 	fmt.Fprintf(&b, "lab %s: %d sites, preset %s, kernel %s, delays by %s, etcd %s, data in %s\n",
 		r.Name, len(r.Sites), orDash(r.Environment["preset"]), r.Environment["kernel"], r.Environment["links"], r.Environment["etcd"], r.Environment["data"])
 	fmt.Fprintf(&b, "run directory %s, supervisor %d\n\n", r.Dir, r.Pid)
-	table(&b, "NODE\tSITE\tIPV4\tIPV6", len(r.Nodes), func(i int) string {
-		n := r.Nodes[i]
-		return fmt.Sprintf("%s\t%s\t%s\t%s", n.Name, siteWords(r.Sites, n.Site), n.IP, n.IP6)
-	})
+	writeNodes(&b, r)
 	table(&b, "LINK\tMADE BY\tDELAY\tJITTER\tRATE\tLOSS\tROUND TRIP", len(r.Links), func(i int) string {
 		l := r.Links[i]
 		return fmt.Sprintf("%s-%s\t%s\t%s\t%s\t%s\t%s\t%s", l.A, l.B, l.Method, millis(l.DelayMS), millis(l.JitterMS),
@@ -32,6 +30,7 @@ func writeReport(w io.Writer, r Report) error {
 			return apiserverWords(r.APIServers[i])
 		})
 	}
+	writeComponents(&b, r)
 	if len(r.Cuts) == 0 {
 		b.WriteString("No cut is in force.\n")
 	} else {
@@ -46,6 +45,67 @@ func writeReport(w io.Writer, r Report) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeNodes has a column for the state of Nodes where there are any.
+func writeNodes(b *strings.Builder, r Report) {
+	head, states := "NODE\tSITE\tIPV4\tIPV6", len(r.Components) > 0
+	if states {
+		head += "\tKUBERNETES"
+	}
+	table(b, head, len(r.Nodes), func(i int) string {
+		n := r.Nodes[i]
+		row := fmt.Sprintf("%s\t%s\t%s\t%s", n.Name, siteWords(r.Sites, n.Site), n.IP, n.IP6)
+		if states {
+			row += "\t" + orDash(n.State)
+		}
+		return row
+	})
+}
+
+// writeComponents prints a row for each Kubernetes program with a column for
+// each node, and below what those that are not well say.
+func writeComponents(b *strings.Builder, r Report) {
+	var kinds []string
+	cells := map[[2]string]ComponentReport{}
+	for _, c := range r.Components {
+		if !slices.Contains(kinds, c.Kind) {
+			kinds = append(kinds, c.Kind)
+		}
+		cells[[2]string{c.Kind, c.Node}] = c
+	}
+	if len(kinds) == 0 {
+		return
+	}
+	head := "COMPONENT"
+	for _, n := range r.Nodes {
+		head += "\t" + n.Name
+	}
+	table(b, head, len(kinds), func(i int) string {
+		row := kinds[i]
+		for _, n := range r.Nodes {
+			c, ok := cells[[2]string{kinds[i], n.Name}]
+			row += "\t" + componentWord(c, ok)
+		}
+		return row
+	})
+	for _, c := range r.Components {
+		if c.Error != "" {
+			fmt.Fprintf(b, "%s\n\n", c.Error)
+		}
+	}
+}
+
+func componentWord(c ComponentReport, exists bool) string {
+	switch {
+	case !exists:
+		return "-"
+	case !c.Running:
+		return "stopped"
+	case !c.Healthy:
+		return "unwell"
+	}
+	return "well"
 }
 
 func table(b *strings.Builder, head string, n int, row func(int) string) {

@@ -80,7 +80,7 @@ func (n *Node) equip(ctx context.Context, own podNet, archive string) error {
 	if w.kubelet, err = newKubelet(n, w.machine, dir, files.KubeletConf, files.CA); err != nil {
 		return err
 	}
-	if w.proxy, err = newKubeProxy(n, w.machine, dir, files.AdminConf); err != nil {
+	if w.proxy, err = newKubeProxy(n, w.machine, dir, files.KubeProxyConf); err != nil {
 		return err
 	}
 	n.worker.Store(w)

@@ -16,22 +16,6 @@ import (
 	"time"
 )
 
-// requireKubernetes skips where a peer was not built, and fails in CI.
-func requireKubernetes(t *testing.T) {
-	t.Helper()
-	requireAPIServer(t)
-	for _, peer := range []string{kubeletPeer, kubeProxyPeer, podPeer} {
-		_, err := findPeer(peer)
-		switch {
-		case err == nil:
-		case os.Getenv("CI") == "true":
-			t.Fatal(err)
-		default:
-			t.Skip(err)
-		}
-	}
-}
-
 // said is what the peer "pod" answers.
 type said struct{ Pod, Node, Zone, From, Path string }
 
@@ -70,7 +54,7 @@ func fetch(ctx context.Context, from *Pod, conf *tls.Config, url string) ([]byte
 func TestNodes(t *testing.T) {
 	requireKubernetes(t)
 	spec := mustDefault(t, "lan")
-	spec.APIServers = true
+	spec.Kubernetes = true
 	l := startLab(t, spec)
 	ctx := deadline(t, 3*time.Minute)
 	if err := l.StartEtcd(ctx); err != nil {
@@ -80,7 +64,7 @@ func TestNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := l.startNodes(ctx); err != nil {
+	if err := l.StartKubernetes(ctx); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("three nodes are ready after %v", time.Since(began).Round(time.Millisecond))

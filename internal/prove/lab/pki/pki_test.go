@@ -3,6 +3,8 @@ package pki
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -107,7 +109,13 @@ func TestIssueKubernetes(t *testing.T) {
 	if err := MakeServiceAccountKey(shared); err != nil {
 		t.Fatal(err)
 	}
-	f, err := ca.IssueKubernetes(shared, filepath.Join(shared, "a1"), "a1", "https://10.77.1.11:6443", netip.MustParseAddr("10.77.1.11"))
+	if err := MakeFrontProxy(shared, now); err != nil {
+		t.Fatal(err)
+	}
+	f, err := ca.IssueKubernetes(shared, filepath.Join(shared, "a1"), Node{
+		Name: "a1", Server: "https://10.77.1.11:6443", NodeServer: "https://127.0.0.1:7445",
+		IPs: []netip.Addr{netip.MustParseAddr("10.77.1.11")},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,12 +149,71 @@ func TestIssueKubernetes(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{
-		f.ServiceAccountPub: "BEGIN PUBLIC KEY", f.ServiceAccountKey: "BEGIN PRIVATE KEY",
-		f.AdminConf: "server: https://10.77.1.11:6443", f.KubeletConf: `user: "system:node:a1"`,
+		f.ServiceAccountPub: "BEGIN PUBLIC KEY", f.ServiceAccountKey: "BEGIN PRIVATE KEY", f.CAKey: "BEGIN PRIVATE KEY",
 	} {
 		data, err := os.ReadFile(file)
 		if err != nil || !strings.Contains(string(data), want) {
 			t.Errorf("%s does not say %q: %v", file, want, err)
 		}
+	}
+	front := x509.NewCertPool()
+	if data, err := os.ReadFile(f.FrontProxyCA); err != nil || !front.AppendCertsFromPEM(data) {
+		t.Fatalf("the front proxy's authority is not usable: %v", err)
+	}
+	if pair, err = tls.LoadX509KeyPair(f.FrontProxyClientCert, f.FrontProxyClientKey); err != nil {
+		t.Fatal(err)
+	}
+	for roots, want := range map[*x509.CertPool]bool{front: true, pool: false} {
+		_, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		if (err == nil) != want {
+			t.Errorf("the front proxy's certificate: %v, want it accepted: %v", err, want)
+		}
+	}
+	for _, tt := range []struct{ path, server, user, subject string }{
+		{f.AdminConf, "https://10.77.1.11:6443", "admin", "CN=kubernetes-super-admin,O=system:masters"},
+		{f.KubeletConf, "https://127.0.0.1:7445", "system:node:a1", "CN=system:node:a1,O=system:nodes"},
+		{f.ControllerManagerConf, "https://10.77.1.11:6443", "system:kube-controller-manager", "CN=system:kube-controller-manager"},
+		{f.SchedulerConf, "https://10.77.1.11:6443", "system:kube-scheduler", "CN=system:kube-scheduler"},
+		{f.KubeProxyConf, "https://127.0.0.1:7445", "system:kube-proxy", "CN=system:kube-proxy,O=system:node-proxier"},
+	} {
+		checkKubeconfig(t, pool, tt.path, tt.server, tt.user, tt.subject)
+	}
+	files, err := os.ReadDir(f.Dir)
+	if err != nil || len(files) != 14 {
+		t.Errorf("%d files in the directory of a node, want 14: %v, %v", len(files), files, err)
+	}
+}
+
+// checkKubeconfig reads a kubeconfig as a program without it would: the server,
+// the user, and the certificate inside.
+func checkKubeconfig(t *testing.T, pool *x509.CertPool, path, server, user, subject string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"server: " + server, fmt.Sprintf("user: %q", user)} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("%s does not say %s", path, want)
+		}
+	}
+	field := func(name string) []byte {
+		for line := range strings.Lines(string(data)) {
+			if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+": "); ok {
+				raw, _ := base64.StdEncoding.DecodeString(value)
+				return raw
+			}
+		}
+		return nil
+	}
+	pair, err := tls.X509KeyPair(field("client-certificate-data"), field("client-key-data"))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	if got := pair.Leaf.Subject.String(); got != subject {
+		t.Errorf("%s: subject %s, want %s", path, got, subject)
+	}
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: pair.Leaf.NotBefore, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+		t.Errorf("%s: %v", path, err)
 	}
 }
