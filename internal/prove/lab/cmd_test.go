@@ -117,7 +117,7 @@ func TestWriteReport(t *testing.T) {
 		Components: []ComponentReport{
 			{Kind: "kube-controller-manager", Node: "a1", Running: true, Healthy: true},
 			{Kind: "kube-controller-manager", Node: "c1"},
-			{Kind: "kube-scheduler", Node: "c1", Running: true, Error: "kube-scheduler c1 answers 500: leaderElection failed"},
+			{Kind: "kube-scheduler", Node: "c1", Running: true, Error: "kube-scheduler c1: it answers 500: leaderElection failed"},
 		},
 	}
 	var b strings.Builder

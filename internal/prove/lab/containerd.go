@@ -112,13 +112,16 @@ func (c *Containerd) Start(ctx context.Context) error {
 
 // Wait returns when the running containerd serves, or has ended.
 func (c *Containerd) Wait(ctx context.Context) error {
-	return c.await(ctx, "containerd", func() error {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.machine.path(containerdSocket))
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err
-	})
+	return c.await(ctx, "containerd", func() error { return c.Healthy(ctx) })
+}
+
+// Healthy connects; nil says that it accepts.
+func (c *Containerd) Healthy(ctx context.Context) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.machine.path(containerdSocket))
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err
 }
 
 // Stop ends containerd in order, Kill at once.

@@ -2,11 +2,8 @@ package lab
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"strings"
 	"time"
 
@@ -28,8 +25,6 @@ const (
 	// componentGrace is how long a component may take to stop: it gives its
 	// leader lease back before.
 	componentGrace = 10 * time.Second
-	// healthPatience bounds one question for health.
-	healthPatience = 3 * time.Second
 )
 
 // Component is a Kubernetes program of a node other than the apiserver. One
@@ -66,31 +61,7 @@ func (c *Component) Stop(ctx context.Context) error { return c.end(ctx, componen
 func (c *Component) Kill(ctx context.Context) error { return c.end(ctx, 0) }
 
 // Healthy asks /healthz from inside the node; nil says that it answered 200.
-func (c *Component) Healthy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, healthPatience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.healthz, nil)
-	if err != nil {
-		return fmt.Errorf("ask %s %s: %w", c.kind, c.node.name, err)
-	}
-	client := http.Client{Transport: &http.Transport{
-		DialContext: c.node.DialContext,
-		// It serves with a certificate that it has signed itself, and the
-		// question does not leave the node.
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
-		DisableKeepAlives: true,
-	}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("ask %s %s: %w", c.kind, c.node.name, err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // of a failure, as much as came
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %s answers %d: %s", c.kind, c.node.name, resp.StatusCode, strings.Join(strings.Fields(string(body)), " "))
-	}
-	return nil
-}
+func (c *Component) Healthy(ctx context.Context) error { return c.node.healthy(ctx, c.healthz) }
 
 // buildControlPlane makes the controller manager and the scheduler of a site,
 // on its first node.

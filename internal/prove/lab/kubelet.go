@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -134,8 +133,11 @@ func (k *Kubelet) Start(ctx context.Context) error {
 
 // Wait returns when the running kubelet is healthy, or has ended.
 func (k *Kubelet) Wait(ctx context.Context) error {
-	return k.await(ctx, "kubelet", func() error { return k.node.healthy(ctx, kubeletHealthz) })
+	return k.await(ctx, "kubelet", func() error { return k.Healthy(ctx) })
 }
+
+// Healthy asks /healthz; nil says that it answered 200.
+func (k *Kubelet) Healthy(ctx context.Context) error { return k.node.healthy(ctx, kubeletHealthz) }
 
 // Stop ends the kubelet in order, Kill at once. Its containers go on.
 func (k *Kubelet) Stop(ctx context.Context) error { return k.end(ctx, agentGrace) }
@@ -143,23 +145,3 @@ func (k *Kubelet) Kill(ctx context.Context) error { return k.end(ctx, 0) }
 
 // agentGrace is how long a kubelet or kube-proxy may take to stop.
 const agentGrace = 5 * time.Second
-
-// healthy asks a server on the node's loopback.
-func (n *Node) healthy(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	tr := &http.Transport{DialContext: n.DialContext, DisableKeepAlives: true}
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		return fmt.Errorf("ask %s: %w", url, err)
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask %s: %s", url, resp.Status)
-	}
-	return nil
-}

@@ -61,7 +61,12 @@ func (p *KubeProxy) Start(ctx context.Context) error {
 
 // Wait returns when the running kube-proxy is healthy, or has ended.
 func (p *KubeProxy) Wait(ctx context.Context) error {
-	return p.await(ctx, "kube-proxy", func() error { return p.node.healthy(ctx, "http://"+kubeProxyHealthz+"/healthz") })
+	return p.await(ctx, "kube-proxy", func() error { return p.Healthy(ctx) })
+}
+
+// Healthy asks /healthz; nil says that it answered 200.
+func (p *KubeProxy) Healthy(ctx context.Context) error {
+	return p.node.healthy(ctx, "http://"+kubeProxyHealthz+"/healthz")
 }
 
 // Stop ends the kube-proxy in order, Kill at once. Its rules stay.

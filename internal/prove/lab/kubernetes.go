@@ -25,8 +25,8 @@ type KubernetesOptions struct {
 	Version string `json:"version,omitempty"`
 	// NodeServer is the URL that the kubelet and the kube-proxy of every node
 	// dial, such as https://127.0.0.1:7445 for a balancer on the node; "" is
-	// the apiserver of the node's own site. The balancer must run before
-	// StartKubernetes.
+	// the apiserver of the node's own site. StartKubernetes returns only once
+	// something serves it on every node.
 	NodeServer string `json:"node_server,omitempty" yaml:"node_server"`
 }
 
@@ -137,9 +137,9 @@ func (l *Lab) kubernetesPeer(program string) (string, error) {
 }
 
 // StartKubernetes starts the controller managers, the schedulers, and on every
-// node containerd, a kubelet and a kube-proxy. It returns when all Nodes are
-// ready and the ServiceAccount that pods run as exists. apiservers must run,
-// and whatever serves NodeServer.
+// node containerd, a kubelet and a kube-proxy. It returns when every Node is
+// ready for pods and the ServiceAccount that they run as exists. apiservers
+// must run, and whatever serves NodeServer.
 func (l *Lab) StartKubernetes(ctx context.Context) error {
 	if !l.spec.Kubernetes {
 		return nil
@@ -151,17 +151,51 @@ func (l *Lab) StartKubernetes(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("start kubernetes: %w", err)
 	}
-	if err := poll(ctx, 100*time.Millisecond, nil, func() error { return l.hasServiceAccount(ctx) }); err != nil {
-		return fmt.Errorf("start kubernetes: wait for the service account of pods: %w", err)
+	if err := l.labelControlPlane(ctx); err != nil {
+		return fmt.Errorf("start kubernetes: %w", err)
+	}
+	if err := poll(ctx, 100*time.Millisecond, nil, func() error { return l.takesPods(ctx) }); err != nil {
+		return fmt.Errorf("start kubernetes: wait for what pods need: %w", err)
 	}
 	l.log.Info("kubernetes is up", "lab", l.spec.Name, "nodes", len(l.nodes), "took", time.Since(began).Round(time.Millisecond).String())
 	return nil
 }
 
-// hasServiceAccount looks for the account without which pods are refused; the
-// controller manager makes it.
-func (l *Lab) hasServiceAccount(ctx context.Context) error {
-	return l.apiservers[0].ask(ctx, http.MethodGet, "/api/v1/namespaces/default/serviceaccounts/default", "", nil, nil)
+// controlPlaneLabel marks the nodes of apiservers. A kubelet may not give it to
+// itself.
+const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
+func (l *Lab) labelControlPlane(ctx context.Context) error {
+	body := fmt.Appendf(nil, `{"metadata":{"labels":{%q:""}}}`, controlPlaneLabel)
+	g, ctx := errgroup.WithContext(ctx)
+	for _, a := range l.apiservers {
+		g.Go(func() error {
+			return a.ask(ctx, http.MethodPatch, "/api/v1/nodes/"+a.node.name, "application/merge-patch+json", body, nil)
+		})
+	}
+	return g.Wait()
+}
+
+// takesPods reports what the controller manager has yet to do before pods are
+// admitted and placed: the account they run as, and the end of the taint that
+// Nodes carry until they are ready.
+func (l *Lab) takesPods(ctx context.Context) error {
+	a := l.apiservers[0]
+	if err := a.ask(ctx, http.MethodGet, "/api/v1/namespaces/default/serviceaccounts/default", "", nil, nil); err != nil {
+		return err
+	}
+	var list corev1.NodeList
+	if err := a.ask(ctx, http.MethodGet, "/api/v1/nodes", "", nil, &list); err != nil {
+		return err
+	}
+	for _, n := range list.Items {
+		for _, taint := range n.Spec.Taints {
+			if taint.Key == corev1.TaintNodeNotReady {
+				return fmt.Errorf("node %s has taint %s", n.Name, taint.Key)
+			}
+		}
+	}
+	return nil
 }
 
 // ask is Request for who wants an object or an error.

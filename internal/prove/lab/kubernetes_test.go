@@ -2,7 +2,9 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -59,6 +61,71 @@ func TestKubernetesControlPlane(t *testing.T) {
 	}
 	listOfMembers(ctx, t, l)
 	killed(ctx, t, l)
+}
+
+// TestKubernetesCommands starts a Kubernetes lab from the command line, asks it
+// with kubectl, and kills it.
+func TestKubernetesCommands(t *testing.T) {
+	requireKubernetes(t)
+	c := newCLI(t)
+	s := c.up("kc", "--preset", "lan", "--kubernetes")
+	out, _ := c.run(0, "kubectl", "--name", "kc", "get", "nodes", "-o", "name")
+	if out != "node/a1\nnode/b1\nnode/c1\n" {
+		t.Errorf("get nodes: %s", out)
+	}
+	out, _ = c.run(0, "kubectl", "--name", "kc", "--node", "b1", "--", "--v=6", "get", "nodes", "-l", "node-role.kubernetes.io/control-plane,topology.kubernetes.io/zone=c", "-o", "name")
+	if out != "node/c1\n" {
+		t.Errorf("get nodes by label: %s", out)
+	}
+	if _, err := c.run(1, "kubectl", "--name", "kc", "get", "pod", "nobody"); !strings.Contains(err, `pods "nobody" not found`) {
+		t.Errorf("get a pod: %s", err)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"kubectl", "--name", "kc", "--node", "z1", "--", "get", "nodes"}, `node "z1" is unknown: use a1, b1, c1`},
+		{[]string{"kubectl", "--name", "other", "get", "nodes"}, "lab other is not up: start it with"},
+	} {
+		if _, err := c.run(2, tt.args...); !strings.Contains(err, tt.want) || strings.Count(err, "\n") != 1 {
+			t.Errorf("%v: %s", tt.args, err)
+		}
+	}
+	var r Report
+	out, _ = c.run(0, "status", "--name", "kc", "--json")
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Components) != 15 || slices.ContainsFunc(r.Components, func(c ComponentReport) bool { return !c.Healthy }) ||
+		slices.ContainsFunc(r.Nodes, func(n NodeReport) bool { return n.State != "Ready" }) {
+		t.Errorf("status: %s", out)
+	}
+	if err := syscall.Kill(s.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.run(2, "kubectl", "--name", "kc", "get", "nodes"); !strings.Contains(err, "lab kc has crashed: clean up with") {
+		t.Errorf("kubectl after a crash: %s", err)
+	}
+	c.run(0, "down", "--name", "kc")
+	nothingNames(t, s.Data)
+}
+
+// nothingNames looks for a directory of the lab in the mounts and command lines
+// of this machine.
+func nothingNames(t *testing.T, dir string) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || strings.Contains(string(mounts), dir) {
+		t.Errorf("mounts of %s are left: %v", dir, err)
+	}
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range lines {
+		if line, err := os.ReadFile(path); err == nil && strings.Contains(string(line), dir) {
+			t.Errorf("%s is left: %s", path, line)
+		}
+	}
 }
 
 // listOfMembers takes a member away from under an apiserver that knows others.

@@ -2,11 +2,16 @@ package lab
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/space"
 )
@@ -63,4 +68,34 @@ func (n *Node) dial(ctx context.Context, network, addr string, local net.Addr) (
 		return err
 	})
 	return conn, err
+}
+
+// healthPatience bounds one question for health.
+const healthPatience = 3 * time.Second
+
+// healthy asks a server on the node's loopback; nil says that it answered 200.
+func (n *Node) healthy(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, healthPatience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", url, err)
+	}
+	tr := &http.Transport{
+		DialContext: n.DialContext,
+		// Those with TLS have signed their certificates themselves, and the
+		// question does not leave the node.
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true,
+	}
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", url, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // as much of it as comes
+		return fmt.Errorf("ask %s: %s: %s", url, resp.Status, strings.Join(strings.Fields(string(body)), " "))
+	}
+	return nil
 }

@@ -123,7 +123,7 @@ func (p *program) await(ctx context.Context, noun string, ready func() error) er
 	case errors.Is(err, errEnded):
 		return fmt.Errorf("%s %s has ended (%v): see %s", noun, p.node.name, child.Err(), log)
 	case err != nil:
-		return fmt.Errorf("wait for %s %s: %w", noun, p.node.name, err)
+		return fmt.Errorf("wait for %s %s (its log is %s): %w", noun, p.node.name, log, err)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package lab
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -218,13 +219,38 @@ func (a *APIServer) report(ctx context.Context) APIServerReport {
 	return row
 }
 
+// part is a program of Kubernetes as reports see it.
+type part struct {
+	kind string
+	*program
+	// well asks the program; nil says that it answered.
+	well func(context.Context) error
+}
+
+// parts lists the Kubernetes programs other than the apiservers.
+func (l *Lab) parts() []part {
+	var all []part
+	for _, c := range l.components() {
+		all = append(all, part{c.kind, &c.program, c.Healthy})
+	}
+	for _, n := range l.nodes {
+		if w := n.worker.Load(); w != nil {
+			all = append(all,
+				part{"kubelet", &w.kubelet.program, w.kubelet.Healthy},
+				part{"kube-proxy", &w.proxy.program, w.proxy.Healthy},
+				part{"containerd", &w.containerd.program, w.containerd.Healthy})
+		}
+	}
+	return all
+}
+
 func (l *Lab) reportComponents(ctx context.Context) []ComponentReport {
-	all := l.components()
+	all := l.parts()
 	rows := make([]ComponentReport, len(all))
 	var g errgroup.Group
-	for i, c := range all {
+	for i, p := range all {
 		g.Go(func() error {
-			rows[i] = c.report(ctx)
+			rows[i] = p.report(ctx)
 			return nil
 		})
 	}
@@ -232,15 +258,15 @@ func (l *Lab) reportComponents(ctx context.Context) []ComponentReport {
 	return rows
 }
 
-func (c *Component) report(ctx context.Context) ComponentReport {
-	row := ComponentReport{Kind: c.kind, Node: c.node.name}
-	child := c.Child()
+func (p part) report(ctx context.Context) ComponentReport {
+	row := ComponentReport{Kind: p.kind, Node: p.node.name}
+	child := p.Child()
 	if child == nil {
 		return row
 	}
 	row.Running, row.Pid = true, child.Pid()
-	if err := c.Healthy(ctx); err != nil {
-		row.Error = err.Error()
+	if err := p.well(ctx); err != nil {
+		row.Error = fmt.Sprintf("%s %s: %v", p.kind, p.node.name, err)
 		return row
 	}
 	row.Healthy = true

@@ -30,7 +30,8 @@ type Spec struct {
 	APIServers bool             `json:"apiservers,omitempty"`
 	APIServer  APIServerOptions `json:"apiserver,omitzero"`
 	// Kubernetes makes every node one of a Kubernetes cluster: apiservers as
-	// above, a kube-controller-manager and a kube-scheduler in every site.
+	// above, a kube-controller-manager and a kube-scheduler in every site, and
+	// containerd, a kubelet and a kube-proxy on every node.
 	Kubernetes        bool              `json:"kubernetes,omitempty"`
 	KubernetesOptions KubernetesOptions `json:"kubernetes_options,omitzero" yaml:"kubernetes_options"`
 	// Preset names the preset that the spec came from, for reports.
