@@ -1,0 +1,332 @@
+package zonal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdfast-ha/holdfast/internal/access/datapath"
+	"github.com/holdfast-ha/holdfast/internal/base/kubeapi"
+	"github.com/holdfast-ha/holdfast/internal/base/lease"
+	"github.com/holdfast-ha/holdfast/internal/base/loop"
+	"github.com/holdfast-ha/holdfast/internal/base/telemetry"
+)
+
+const (
+	// period is how often a pass is made when nothing happens: it looks again
+	// at names that were taken.
+	period = 30 * time.Second
+	// backoffMin and backoffMax are between passes that fail.
+	backoffMin, backoffMax = 500 * time.Millisecond, 30 * time.Second
+	// detectEvery is how often the datapath is looked at.
+	detectEvery = 5 * time.Minute
+	// retryEvery is how often a taken telemetry port is tried.
+	retryEvery = 5 * time.Second
+)
+
+// Keys of log lines.
+const (
+	keyError   = "error"
+	keyService = "service"
+	keyMirror  = "mirror"
+	keyReason  = "reason"
+)
+
+// process is `holdfast zonal run`.
+type process struct {
+	settings Settings
+	log      *slog.Logger
+	cluster  *kubeapi.Cluster
+	view     *view
+	observer *observer
+	lock     *lease.Lock
+	events   *kubeapi.Events
+	loop     *loop.Loop
+	cond     *conditions
+	registry *prometheus.Registry
+	stats    *metrics
+
+	mu       sync.Mutex
+	plan     Plan
+	datapath datapath.Datapath
+	detected bool
+	// told is what was last said about each Service.
+	told map[Key]string
+	// failed are writes that the API refused, by the Service on whose behalf.
+	failed map[Key]error
+}
+
+func newProcess(settings Settings, log *slog.Logger) *process {
+	instance, _ := os.Hostname()
+	p := &process{
+		settings: settings, log: log, told: map[Key]string{}, failed: map[Key]error{},
+		cluster:  &kubeapi.Cluster{Kubeconfig: settings.API.Kubeconfig, Context: settings.API.Context, Servers: settings.API.Servers},
+		registry: telemetry.NewRegistry(), cond: newConditions(log, settings.scope()),
+		datapath: datapath.Datapath{Kind: datapath.Unknown},
+	}
+	p.loop = &loop.Loop{Name: "zonal", Log: log, Period: period, Jitter: 0.1, Backoff: loop.Backoff{Min: backoffMin, Max: backoffMax}}
+	p.view = newView(p.loop.Nudge)
+	p.observer = &observer{connect: p.cluster.Connect, view: p.view, namespaces: settings.scope(), report: p.cond.set}
+	p.lock = &lease.Lock{
+		Client: p.cluster.Client, Namespace: settings.Lease.Namespace, Name: settings.Lease.Name,
+		Duration: settings.Lease.Duration, Identity: lease.NewIdentity(instance),
+	}
+	p.events = &kubeapi.Events{
+		Client: p.cluster.Client, Component: owner, Instance: instance,
+		Report: func(err error) { p.cond.set(condEvents, explain("create", "events", err)) },
+	}
+	p.stats = newMetrics(p)
+	p.registry.MustRegister(p.stats)
+	return p
+}
+
+// run is `holdfast zonal run`: it ends with ctx.
+func run(ctx context.Context, stderr io.Writer, settings Settings) error {
+	log, err := settings.Log.New(stderr)
+	if err != nil {
+		return err
+	}
+	p := newProcess(settings, log)
+	p.log.Info("started", "identity", p.lock.Identity, "namespaces", len(settings.Namespaces), "dry_run", settings.DryRun)
+	var wg sync.WaitGroup
+	wg.Go(func() { p.serve(ctx) })
+	wg.Go(func() { p.observer.run(ctx) })
+	wg.Go(func() { p.detect(ctx) })
+	wg.Go(func() { p.events.Run(ctx) })
+	wg.Go(func() { p.keepLease(ctx) })
+	_ = p.loop.Run(ctx, p.pass)
+	wg.Wait()
+	return nil
+}
+
+func (p *process) keepLease(ctx context.Context) {
+	if p.settings.DryRun {
+		p.cond.set(condLease, nil)
+		return
+	}
+	p.lock.Keep(ctx, func(held bool) {
+		if held {
+			p.log.Info("acting: this replica has the Lease", "identity", p.lock.Identity)
+		} else {
+			p.log.Info("standing by: another replica may have the Lease", "identity", p.lock.Identity)
+		}
+		p.loop.Nudge()
+	}, func(err error) { p.cond.set(condLease, explain("get, create and patch", "leases", err)) })
+}
+
+// detect keeps what is known of the datapath.
+func (p *process) detect(ctx context.Context) {
+	for ctx.Err() == nil {
+		wait := detectEvery
+		if err := p.detectOnce(ctx); err != nil {
+			wait = retryEvery
+			if kubeapi.Code(err) == http.StatusForbidden {
+				wait = detectEvery
+			}
+			p.cond.set(condDatapath, explain("get", "daemonsets", err))
+		} else {
+			p.cond.set(condDatapath, nil)
+		}
+		pause(ctx, wait)
+	}
+}
+
+func (p *process) detectOnce(ctx context.Context) error {
+	client, err := p.cluster.Client()
+	if err != nil {
+		return err
+	}
+	d, err := datapath.Detect(ctx, client, p.settings.Datapath)
+	if err != nil && kubeapi.Code(err) != http.StatusForbidden {
+		return err // and what was known before stays
+	}
+	p.mu.Lock()
+	changed := p.datapath != d || !p.detected
+	p.datapath, p.detected = d, true
+	p.mu.Unlock()
+	if changed {
+		p.log.Info("datapath", "kind", d.String(), "api_server", d.Server.Git)
+		p.loop.Nudge()
+	}
+	return err
+}
+
+// pass decides upon what is seen now and, if this replica acts, acts.
+func (p *process) pass(ctx context.Context) error {
+	if !p.view.complete(p.settings.scope()) {
+		return nil // nothing is decided upon half a world
+	}
+	plan := Decide(p.view.snapshot())
+	p.mu.Lock()
+	p.plan = plan
+	p.mu.Unlock()
+	if p.settings.DryRun || !p.lock.Held() {
+		return nil
+	}
+	ctx, cancel := p.lock.Context(ctx)
+	defer cancel()
+	client, err := p.cluster.Client()
+	if err != nil {
+		return err
+	}
+	p.lookAgain(ctx, client)
+	err = p.act(ctx, client, plan)
+	p.speak(plan)
+	return err
+}
+
+// lookAgain asks whether names of slices are still taken.
+func (p *process) lookAgain(ctx context.Context, client api) {
+	for _, name := range p.view.takenNames() {
+		_ = free(ctx, client, p.view, name)
+	}
+}
+
+// act performs what is planned. What the API refuses for one Service does not
+// hold up the others, and is tried again in the next pass; an API that cannot be
+// reached ends this one.
+func (p *process) act(ctx context.Context, client api, plan Plan) error {
+	failed := map[Key]error{}
+	var denied error
+	for _, a := range plan.Actions {
+		if ctx.Err() != nil {
+			return nil
+		}
+		err := perform(ctx, client, p.view, a)
+		p.stats.wrote(a, err)
+		switch {
+		case err == nil:
+			p.log.Info("wrote", "verb", string(a.Verb), "kind", string(a.Kind), "name", a.Name.String(), keyReason, a.Why)
+			p.announce(a)
+		case errors.Is(err, errLate):
+		case kubeapi.Code(err) == http.StatusForbidden:
+			denied = explain(string(a.Verb), fmt.Sprintf("%s in namespace %s", a.Kind, a.Name.Namespace), err)
+			failed[a.Real] = denied
+		case refused(err):
+			failed[a.Real] = err
+		default:
+			return err
+		}
+	}
+	p.mu.Lock()
+	p.failed = failed
+	p.mu.Unlock()
+	p.cond.set(condRights, denied)
+	return nil
+}
+
+// refused says that the API answered that it will not, rather than that it
+// cannot now.
+func refused(err error) bool {
+	code := kubeapi.Code(err)
+	return code >= 400 && code < 500 && code != http.StatusTooManyRequests && code != http.StatusUnauthorized
+}
+
+// announce tells of a mirror that was made or removed, on its Service.
+func (p *process) announce(a Action) {
+	if a.Kind != Services {
+		return
+	}
+	reason, text := "", ""
+	switch a.Verb {
+	case Create:
+		reason, text = "ZonalMirrorCreated", "made "+a.Name.Name
+	case Delete:
+		reason, text = "ZonalMirrorDeleted", "removed "+a.Name.Name
+	default:
+		return
+	}
+	if s, ok := p.view.snapshot().Services[a.Real]; ok {
+		p.events.Record(s.reference(), kubeapi.Normal, reason, text)
+	}
+}
+
+// speak tells, once for each change, why a Service has no mirror, or why it
+// would not keep traffic in its zone.
+func (p *process) speak(plan Plan) {
+	services := p.view.snapshot().Services
+	seen := map[Key]bool{}
+	for _, m := range p.describe(plan) {
+		seen[m.real()] = true
+		text := m.Message
+		for _, w := range m.Warnings {
+			text += "\n" + w
+		}
+		if p.told[m.real()] == text {
+			continue
+		}
+		p.told[m.real()] = text
+		s := services[m.real()]
+		if m.State != Kept && m.Message != "" {
+			p.log.Warn("no mirror", keyService, m.Service, keyReason, m.Reason, keyError, m.Message)
+			p.events.Record(s.reference(), kubeapi.Warning, "Zonal"+m.Reason, m.Message)
+		}
+		for _, w := range m.Warnings {
+			p.log.Warn("the mirror may not keep traffic in its zone", keyService, m.Service, keyReason, w)
+			p.events.Record(s.reference(), kubeapi.Warning, "ZonalWarning", w)
+		}
+		if text == "" {
+			p.log.Info("mirror is well", keyService, m.Service, keyMirror, m.Mirror)
+		}
+	}
+	for k := range p.told {
+		if !seen[k] {
+			delete(p.told, k)
+		}
+	}
+}
+
+// serve offers telemetry, waiting for the port where it is taken.
+func (p *process) serve(ctx context.Context) {
+	said := false
+	for ctx.Err() == nil {
+		server, err := telemetry.Listen("telemetry.listen", p.settings.Telemetry.Listen, p.registry, nil, p.cond.ready)
+		if err == nil {
+			server.Handle("GET /status", p.statusHandler())
+			err = server.Serve(ctx)
+		}
+		if err != nil && !said {
+			said = true
+			p.log.Warn("telemetry is not served; it is tried again", keyError, err.Error())
+		}
+		pause(ctx, retryEvery)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// describe joins a plan with what is known beside it.
+func (p *process) describe(plan Plan) (all []MirrorStatus) {
+	services := p.view.snapshot().Services
+	p.mu.Lock()
+	d, detected, failed := p.datapath, p.detected, p.failed
+	p.mu.Unlock()
+	for _, m := range plan.Mirrors {
+		st := statusOf(m)
+		if err := failed[m.Real]; err != nil {
+			st.State, st.Reason, st.Message = Refused, "WriteRefused", err.Error()
+		}
+		if s, ok := services[m.Real]; ok && m.State != Refused && detected {
+			st.Warnings = warnings(&s, d, p.observer.zonesOf(m.Real))
+		}
+		all = append(all, st)
+	}
+	slices.SortFunc(all, func(a, b MirrorStatus) int { return byKey(a.real(), b.real()) })
+	return all
+}

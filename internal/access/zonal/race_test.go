@@ -1,0 +1,5 @@
+//go:build race
+
+package zonal
+
+const raced = true
