@@ -59,9 +59,14 @@ type leaderConfig struct {
 // readyWithin is how long agents may take to see each other.
 const readyWithin = 20 * time.Second
 
-func (e *engine) startAgents(ctx context.Context) error {
-	e.running = map[scenario.Process]*lab.Child{}
-	procs := e.agentProcesses()
+// startAgents starts the agents of these kinds that the run has.
+func (e *engine) startAgents(ctx context.Context, kinds ...string) error {
+	var procs []scenario.Process
+	for _, p := range e.agentProcesses() {
+		if slices.Contains(kinds, p.Kind()) {
+			procs = append(procs, p)
+		}
+	}
 	for _, p := range procs {
 		if err := e.startAgent(ctx, p); err != nil {
 			return err
@@ -75,8 +80,8 @@ func (e *engine) startAgents(ctx context.Context) error {
 	return nil
 }
 
-// agentProcesses lists the agents of this run: leader agents in a run with the
-// agents alone, balancers in both.
+// agentProcesses lists the agents of this run: balancers in front of apiservers
+// may be in both runs of a case, others in the one with the agents alone.
 func (e *engine) agentProcesses() []scenario.Process {
 	var procs []scenario.Process
 	if e.agents && e.c.Agents.Has(scenario.AgentLeader) {
@@ -86,34 +91,36 @@ func (e *engine) agentProcesses() []scenario.Process {
 			}
 		}
 	}
-	if e.c.Agents.Has(scenario.AgentBalance) {
+	for _, kind := range []string{scenario.AgentEtcdBalance, scenario.AgentBalance, scenario.AgentSlices, scenario.AgentZonal} {
+		has := e.agents && e.c.Agents.Has(kind)
+		if kind == scenario.AgentBalance {
+			has = e.c.HasBalancers(e.agents)
+		}
 		for _, site := range e.c.SiteNames() {
-			procs = append(procs, scenario.Balancer(site))
+			if has {
+				procs = append(procs, scenario.SiteAgent(kind, site))
+			}
 		}
 	}
 	return procs
 }
 
 func agentName(p scenario.Process) string {
-	if p.IsBalancer() {
-		return "balance-" + p.Site
+	if p.Kind() == scenario.AgentLeader {
+		return "leader-" + p.Cluster + "-" + p.Site
 	}
-	return "leader-" + p.Cluster + "-" + p.Site
+	return p.Kind() + "-" + p.Site
 }
 
 // agentCommand is the command line of an agent, with its settings written.
 func (e *engine) agentCommand(p scenario.Process) ([]string, error) {
-	var cfg any = e.leaderConfig(p)
-	what := "leader"
-	if p.IsBalancer() {
-		cfg, what = e.balanceConfig(p.Site), "balance"
-	}
-	file, err := e.configFile(agentName(p)+".yaml", cfg)
+	kind := kindOf(p)
+	file, err := e.configFile(agentName(p)+".yaml", kind.config(e, p))
 	if err != nil {
 		return nil, err
 	}
 	// The agent runs in the directory of the file.
-	return []string{e.exe, what, "run", "--config", filepath.Base(file)}, nil
+	return []string{e.exe, kind.command, "run", "--config", filepath.Base(file)}, nil
 }
 
 func (e *engine) startAgent(ctx context.Context, p scenario.Process) error {
@@ -161,7 +168,7 @@ func (e *engine) leaderConfig(p scenario.Process) leaderConfig {
 	c.Etcd.Endpoints = []string{m.ClientURL()}
 	c.Etcd.CA, c.Etcd.Cert, c.Etcd.Key = pki.CA, pki.ClientCert, pki.ClientKey
 	c.Etcd.Peer.CA, c.Etcd.Peer.Cert, c.Etcd.Peer.Key = pki.CA, pki.PeerCert, pki.PeerKey
-	c.Zone = e.zoneOf(p.Site)
+	c.Zone = e.c.Zone(p.Site)
 	c.Mesh.Port = meshPort + portStep*i
 	c.Mesh.Listen = net.JoinHostPort(m.Node().IP().String(), strconv.Itoa(c.Mesh.Port))
 	c.Telemetry.Listen = telemetryAddr(i)
@@ -173,13 +180,6 @@ func telemetryAddr(cluster int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(telemetryPort+portStep*cluster))
 }
 
-func (e *engine) telemetryOf(p scenario.Process) string {
-	if p.IsBalancer() {
-		return balanceTelemetry
-	}
-	return telemetryAddr(e.clusterIndex(p.Cluster))
-}
-
 func (e *engine) clusterIndex(name string) int {
 	for i, c := range e.c.ClusterNames() {
 		if c == name {
@@ -189,26 +189,7 @@ func (e *engine) clusterIndex(name string) int {
 	return 0
 }
 
-func (e *engine) zoneOf(site string) string {
-	for _, s := range e.c.Lab.Sites {
-		if s.Name == site && s.Zone != "" {
-			return s.Zone
-		}
-	}
-	return site
-}
-
-// readyPath is what an agent must answer with 200 before a run goes on. A
-// balancer need only run: with the timers of anchors it may take 20 s to know
-// its backends, and the warm-up waits for the paths through it anyway.
-func readyPath(p scenario.Process) string {
-	if p.IsBalancer() {
-		return "/healthz"
-	}
-	return "/readyz"
-}
-
-// awaitReady waits until the agent is as readyPath wants it.
+// awaitReady waits until the agent is as its kind wants it.
 func (e *engine) awaitReady(ctx context.Context, p scenario.Process) error {
 	child := e.running[p]
 	node, err := e.nodeOf(p.Site)
@@ -217,7 +198,8 @@ func (e *engine) awaitReady(ctx context.Context, p scenario.Process) error {
 	}
 	transport := &http.Transport{DialContext: node.DialContext, DisableKeepAlives: true}
 	client := &http.Client{Transport: transport, Timeout: time.Second}
-	url := "http://" + e.telemetryOf(p) + readyPath(p)
+	kind := kindOf(p)
+	url := "http://" + kind.telemetry(e, p) + kind.ready
 	answer := "no answer"
 	ready := func() bool {
 		if child.Err() != nil {
@@ -283,8 +265,8 @@ func (e *engine) stopAgents(ctx context.Context) {
 	}
 }
 
-// agentKinds maps the messages of the leader agent to kinds of events.
-var agentKinds = map[string]string{
+// leaderEvents maps the messages of the leader agent to kinds of events.
+var leaderEvents = map[string]string{
 	"moving leadership": record.KindMoving,
 	"leadership moved":  record.KindMove,
 	"move failed":       record.KindMoveFailed,
@@ -308,15 +290,15 @@ func parseAgentLine(p scenario.Process, line []byte, now time.Time) (record.Even
 		return record.Event{}, false
 	}
 	msg, _ := fields["msg"].(string)
-	kinds, source, cluster, message := agentKinds, "agent/", p.Cluster, agentMessage
-	if p.IsBalancer() {
-		kinds, source, cluster, message = balanceKinds, "balance/", "", balanceMessage
-	}
-	kind, known := kinds[msg]
+	is := kindOf(p)
+	kind, known := is.events[msg]
 	if !known {
 		return record.Event{}, false
 	}
-	ev := record.Event{At: now, Source: source + p.Site, Kind: kind, Cluster: cluster, Keys: map[string]string{}}
+	ev := record.Event{At: now, Source: is.source + p.Site, Kind: kind, Keys: map[string]string{}}
+	if p.Kind() == scenario.AgentLeader {
+		ev.Cluster = p.Cluster
+	}
 	if text, ok := fields["time"].(string); ok {
 		if t, err := time.Parse(time.RFC3339Nano, text); err == nil && t.Sub(now).Abs() < 2*time.Second {
 			ev.At = t
@@ -327,7 +309,7 @@ func parseAgentLine(p scenario.Process, line []byte, now time.Time) (record.Even
 			ev.Keys[name] = text(v)
 		}
 	}
-	ev.Message = message(msg, ev.Keys)
+	ev.Message = is.message(msg, ev.Keys)
 	return ev, true
 }
 
@@ -338,7 +320,7 @@ func text(v any) string {
 	return fmt.Sprint(v)
 }
 
-func agentMessage(msg string, keys map[string]string) string {
+func leaderMessage(msg string, keys map[string]string) string {
 	out := fmt.Sprintf("%s from %s to %s", msg, keys["from"], keys["to"])
 	for _, why := range []string{"reason", "error"} {
 		if keys[why] != "" {

@@ -47,6 +47,17 @@ func (e *engine) startAPIServers(ctx context.Context) error {
 		e.apiservers[a.Node().Site()] = a
 	}
 	first := e.lab.APIServers()[0]
+	if !e.c.Kubernetes { // else kubelets make their own
+		if err := e.makeNodes(ctx, first); err != nil {
+			return err
+		}
+	}
+	return create(ctx, first, servicesPath,
+		fmt.Sprintf(`{"apiVersion":"v1","kind":"Service","metadata":{"name":%q},"spec":{"clusterIP":"None","ports":[{"port":1}]}}`, pulseName))
+}
+
+// makeNodes makes the Node and the Lease of each site's kubelet.
+func (e *engine) makeNodes(ctx context.Context, first *lab.APIServer) error {
 	for _, site := range e.c.SiteNames() {
 		node := e.apiservers[site].Node().Name()
 		for path, body := range map[string]string{
@@ -58,8 +69,7 @@ func (e *engine) startAPIServers(ctx context.Context) error {
 			}
 		}
 	}
-	return create(ctx, first, servicesPath,
-		fmt.Sprintf(`{"apiVersion":"v1","kind":"Service","metadata":{"name":%q},"spec":{"clusterIP":"None","ports":[{"port":1}]}}`, pulseName))
+	return nil
 }
 
 // create makes an object, patiently: a fresh apiserver is ready before its
@@ -157,10 +167,11 @@ func readiness(a *lab.APIServer, err error, asked, answered time.Time) record.Ev
 
 // apiRequest is what a path asks an apiserver for, in the name of the kubelet
 // on node: the URL below the server's, and what to send when it is not a GET.
-func apiRequest(kind, node string) (url string, method, contentType, body string) {
+// lease is the URL of the Lease that it renews.
+func apiRequest(kind, node, lease string) (url string, method, contentType, body string) {
 	switch kind {
 	case "api-put":
-		return leasesPath + "/" + node, http.MethodPatch, mergePatch, `{"spec":{"renewTime":"{{now}}"}}`
+		return lease, http.MethodPatch, mergePatch, `{"spec":{"renewTime":"{{now}}"}}`
 	case "api-watch":
 		return servicesPath + "?watch=1&fieldSelector=metadata.name%3D" + pulseName, http.MethodGet, "", ""
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,7 +63,7 @@ type balanceBackend struct {
 
 type balanceCheck struct {
 	Kind string `yaml:"kind"`
-	Path string `yaml:"path"`
+	Path string `yaml:"path,omitempty"`
 	CA   string `yaml:"ca"`
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
@@ -77,12 +79,12 @@ func (e *engine) balanceConfig(site string) balanceConfig {
 	for _, s := range e.c.SiteNames() {
 		b := balanceBackend{Address: e.apiservers[s].Address()}
 		if !e.c.Balance.Spread {
-			b.Zone = e.zoneOf(s)
+			b.Zone = e.c.Zone(s)
 		}
 		f.Backends.Static = append(f.Backends.Static, b)
 	}
 	if !e.c.Balance.Spread {
-		f.Zone = e.zoneOf(site)
+		f.Zone = e.c.Zone(site)
 	}
 	if !e.agents {
 		c.Profile = e.c.Balance.Without
@@ -101,6 +103,34 @@ func (e *engine) balanceConfig(site string) balanceConfig {
 	return c
 }
 
+// Where the balancer in front of etcd serves the apiserver of its node, and
+// people: the port before is that of etcd's metrics.
+const (
+	etcdBalanceListen    = "127.0.0.1:2382"
+	etcdBalanceTelemetry = "127.0.0.1:9446"
+)
+
+// etcdBalanceConfig is the balancer's in site in front of etcd: every member of
+// the first cluster, its own preferred, and a check that asks for a leader.
+func (e *engine) etcdBalanceConfig(site string) balanceConfig {
+	var c balanceConfig
+	cluster := e.c.Clusters[0]
+	f := balanceFrontend{Name: "etcd", Listen: []string{etcdBalanceListen}, Zone: e.c.Zone(site)}
+	f.Backends.State = "none"
+	for _, s := range e.c.SiteNames() {
+		member := e.members[scenario.Process{Cluster: cluster.Name, Site: s}]
+		address := net.JoinHostPort(member.Node().IP().String(), strconv.Itoa(cluster.ClientPort))
+		f.Backends.Static = append(f.Backends.Static, balanceBackend{Address: address, Zone: e.c.Zone(s)})
+	}
+	pki := e.members[scenario.Process{Cluster: cluster.Name, Site: site}].PKI()
+	f.Check = &balanceCheck{Kind: "etcd", CA: pki.CA, Cert: pki.ClientCert, Key: pki.ClientKey}
+	c.Frontends = []balanceFrontend{f}
+	c.Telemetry.Listen = etcdBalanceTelemetry
+	c.Control = "etcd-balance-" + site + ".sock"
+	c.Log.Format = "json"
+	return c
+}
+
 // balanceWords say how a balancer with a profile checks; "" is its own.
 func balanceWords(profile string) string {
 	switch profile {
@@ -114,8 +144,8 @@ func balanceWords(profile string) string {
 	return "balancers with their defaults"
 }
 
-// balanceKinds maps the messages of the balancer to kinds of events.
-var balanceKinds = map[string]string{
+// balanceEvents maps the messages of the balancer to kinds of events.
+var balanceEvents = map[string]string{
 	"backend changed":   record.KindGraded,
 	"connections reset": record.KindReset,
 }

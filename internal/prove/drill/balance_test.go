@@ -21,6 +21,9 @@ func TestAgentsOfARun(t *testing.T) {
 		{"partial-split", "kubelet", true, "agent:main/a agent:main/b agent:main/c agent:balance/a agent:balance/b agent:balance/c"},
 		{"partial-split", "kubelet", false, "agent:balance/a agent:balance/b agent:balance/c"},
 		{"balance-killed", "main", true, "agent:balance/a agent:balance/b agent:balance/c"},
+		{"orphan-zone", "main", true, "agent:balance/a agent:balance/b agent:balance/c agent:slices/a agent:slices/b agent:slices/c"},
+		{"orphan-zone", "main", false, ""},
+		{"etcd-headless", "main", true, "agent:etcd-balance/a agent:etcd-balance/b agent:etcd-balance/c"},
 	} {
 		e := &engine{c: mustCase(t, tc.scenario, tc.variant), agents: tc.agents}
 		var words []string
@@ -55,7 +58,7 @@ func TestBalancerLines(t *testing.T) {
 
 func TestSamplesOfRequestsBelongToTheirPaths(t *testing.T) {
 	for name, want := range map[string]string{
-		"b/balance/api-put/http/new": "b/balance/api-put/new", "b/main/put/new": "b/main/put/new", "b/control": "b/control",
+		"b/balance/api-put/http/new": "b/balance/api-put/new", "b/main/put/new": "b/main/put/new", "b/control": "b/control", "a/gateway/web/http/new": "a/gateway/web/new",
 	} {
 		if got := casePath(name); got != want {
 			t.Errorf("%s belongs to %s, want %s", name, got, want)
@@ -82,7 +85,7 @@ func TestFaultOnAPIServerThatDoesNotRun(t *testing.T) {
 }
 
 func TestLabSpecHasAPIServers(t *testing.T) {
-	spec, err := labSpec(mustCase(t, "balance-unready", "quick"), "", "/run/x")
+	spec, err := labSpec(mustCase(t, "balance-unready", "quick"), true, "", "/run/x")
 	if err != nil || !spec.APIServers || spec.APIServer.EtcdCheck != 250*time.Millisecond {
 		t.Errorf("spec %+v, %v", spec, err)
 	}

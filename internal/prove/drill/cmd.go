@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -200,15 +201,35 @@ func (o *Options) preflight() error {
 		return err
 	}
 	for _, c := range cases {
-		if c.Kubernetes || c.Storage != "" {
-			return fmt.Errorf("%s, variant %s: this lab has no kubelets and no shared storage yet", c.Scenario, c.Variant)
-		}
-		if !c.APIServers {
-			continue
-		}
-		if _, err := lab.FindAPIServer(); err != nil {
+		if err := lacking(c, o.Peer); err != nil && (o.With || !o.Without) {
 			return fmt.Errorf("%s, variant %s: %w", c.Scenario, c.Variant, err)
 		}
+	}
+	return nil
+}
+
+// lacking is what this machine lacks for a case.
+func lacking(c *scenario.Case, peer string) error {
+	for _, a := range c.Agents {
+		if _, ok := agentKinds[a]; !ok && a != scenario.AgentNone {
+			return fmt.Errorf("the agent %s cannot be run yet; give --without", a)
+		}
+	}
+	if len(c.Gateway) > 0 {
+		if _, err := exec.LookPath(gatewayProgram); err != nil {
+			return fmt.Errorf("gateways need the program %s, which is missing: install the package %[1]s", gatewayProgram)
+		}
+	}
+	if c.Kubernetes {
+		spec, err := labSpec(c, true, peer, "")
+		if err != nil {
+			return err
+		}
+		return spec.Preflight()
+	}
+	if c.APIServers {
+		_, err := lab.FindAPIServer()
+		return err
 	}
 	return nil
 }

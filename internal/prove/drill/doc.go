@@ -17,6 +17,8 @@
 // agents and probers), baseline, inject, verify, hold, heal and settle, then
 // judge. A case may put a kube-apiserver into every site and a balancer in front
 // of them on every node; then the run without the agents has balancers too, with
-// the timers of what people use. Package scenario describes drills, package record keeps what a run
-// saw and package judge forms the verdict.
+// the timers of what people use. Or it has all of Kubernetes: then clients stand
+// in pods, endpoints and Nodes are watched through every apiserver, and the run
+// without the agents is what kubeadm makes. Package scenario describes drills,
+// package record keeps what a run saw and package judge forms the verdict.
 package drill

@@ -36,6 +36,7 @@ type engine struct {
 	// apiservers of the lab by site.
 	apiservers map[string]*lab.APIServer
 	probers    map[string]*lab.Child
+	pods       map[string]*lab.Pod             // of clients, by site
 	running    map[scenario.Process]*lab.Child // agents
 	watchers   *watchers
 	versions   map[string]bool // of etcd, as its members say
@@ -54,6 +55,10 @@ type engine struct {
 // settleDown bounds how long a fresh lab may take until every path answers.
 const settleDown = 20 * time.Second
 
+// settleKubernetes is the same with kubelets and kube-proxies, which take a while
+// to be quiet after they are ready.
+const settleKubernetes = time.Minute
+
 // wholeWithin bounds how much longer than its time a settle phase waits for
 // paths to be whole. Without agents they need it: etcd keeps a peer connection
 // that the cut silenced, and TCP's retransmissions, doubled from 200 ms, are
@@ -66,6 +71,7 @@ const wholeWithin = 30 * time.Second
 func (e *engine) do(ctx context.Context) error {
 	e.clock = newClock()
 	e.versions = map[string]bool{}
+	e.running = map[scenario.Process]*lab.Child{}
 	e.run = record.Run{Agents: e.agents, Started: e.clock.now()}
 	err := e.phases(ctx)
 	return errors.Join(err, e.finish())
@@ -110,7 +116,7 @@ func (e *engine) phase(ctx context.Context, name string, length time.Duration, f
 
 // build starts everything: lab, etcd, leaders, agents, observers, probers.
 func (e *engine) build(ctx context.Context) error {
-	spec, err := labSpec(e.c, e.peer, filepath.Join(e.w.Dir(), "lab"))
+	spec, err := labSpec(e.c, e.agents, e.peer, filepath.Join(e.w.Dir(), "lab"))
 	if err != nil {
 		return err
 	}
@@ -126,19 +132,25 @@ func (e *engine) build(ctx context.Context) error {
 	if err := e.forceLeaders(ctx); err != nil {
 		return err
 	}
-	if err := e.startAPIServers(ctx); err != nil {
-		return err
+	for _, step := range []func(context.Context) error{
+		func(ctx context.Context) error { return e.startAgents(ctx, scenario.AgentEtcdBalance) },
+		e.startAPIServers,
+		func(ctx context.Context) error { return e.startAgents(ctx, scenario.AgentBalance) },
+		e.startKubernetes,
+		e.watch,
+		e.publishSeed,
+		func(ctx context.Context) error {
+			return e.startAgents(ctx, scenario.AgentLeader, scenario.AgentSlices, scenario.AgentZonal)
+		},
+		e.startGateways,
+		e.startProbers,
+		e.warmUp,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
 	}
-	if err := e.watch(ctx); err != nil {
-		return err
-	}
-	if err := e.startAgents(ctx); err != nil {
-		return err
-	}
-	if err := e.startProbers(ctx); err != nil {
-		return err
-	}
-	return e.warmUp(ctx)
+	return nil
 }
 
 func (e *engine) findMembers() error {

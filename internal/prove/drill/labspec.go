@@ -6,7 +6,7 @@ import (
 )
 
 // labSpec is the lab that a case asks for.
-func labSpec(c *scenario.Case, peer, dir string) (lab.Spec, error) {
+func labSpec(c *scenario.Case, agents bool, peer, dir string) (lab.Spec, error) {
 	spec, err := lab.Default(c.Lab.Preset)
 	if err != nil {
 		return spec, err
@@ -28,5 +28,26 @@ func labSpec(c *scenario.Case, peer, dir string) (lab.Spec, error) {
 		spec.Etcd = append(spec.Etcd, lab.Cluster{Name: k.Name, ClientPort: k.ClientPort, PeerPort: k.PeerPort, Heartbeat: k.Heartbeat, Election: k.Election})
 	}
 	spec.APIServers, spec.APIServer.EtcdCheck = c.APIServers, c.EtcdCheck
+	specKubernetes(&spec, c, agents)
 	return spec, nil
+}
+
+// specKubernetes says where the apiservers store, who keeps their endpoints, and
+// whom kubelet and kube-proxy ask.
+func specKubernetes(spec *lab.Spec, c *scenario.Case, agents bool) {
+	switch c.StorageIn(agents) {
+	case scenario.AgentEtcdBalance:
+		spec.APIServer.Etcd = "https://" + etcdBalanceListen
+	case scenario.StorageList:
+		spec.APIServer.Etcd = "list"
+	}
+	if spec.Kubernetes = c.Kubernetes; !c.Kubernetes {
+		return
+	}
+	if c.Agents.Has(scenario.AgentSlices) && (agents || c.Slices.Without == scenario.ReconcilerSeed) {
+		spec.APIServer.Endpoints = "none"
+	}
+	if c.HasBalancers(agents) {
+		spec.KubernetesOptions.NodeServer = "https://" + balanceListen
+	}
 }

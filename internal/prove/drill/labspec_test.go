@@ -28,7 +28,7 @@ func TestWindowsKnowThePresets(t *testing.T) {
 
 func TestLabSpecCarriesTheCase(t *testing.T) {
 	c := mustCase(t, "partial-split", "two-clusters")
-	spec, err := labSpec(c, "3.6", "/run/x")
+	spec, err := labSpec(c, true, "3.6", "/run/x")
 	if err != nil {
 		t.Fatal(err)
 	}

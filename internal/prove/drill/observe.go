@@ -17,6 +17,7 @@ const pollEvery = 100 * time.Millisecond
 // watchers ask every member for its leader, from within its own node, so that
 // no cut hides it: the ground truth beside the clients' view.
 type watchers struct {
+	ctx    context.Context
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
@@ -42,7 +43,7 @@ func (w *watchers) leaderSite(cluster string) string {
 // watch starts one observer per member.
 func (e *engine) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	e.watchers = &watchers{cancel: cancel, views: map[string]*view{}}
+	e.watchers = &watchers{ctx: ctx, cancel: cancel, views: map[string]*view{}}
 	e.run.Members = map[string]string{}
 	for _, cluster := range e.c.ClusterNames() {
 		v := newView(cluster)
@@ -65,6 +66,7 @@ func (e *engine) watch(ctx context.Context) error {
 		}
 	}
 	e.watchAPIServers(ctx)
+	e.watchKubernetes(ctx)
 	return nil
 }
 

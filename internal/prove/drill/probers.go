@@ -23,55 +23,61 @@ import (
 // warmSamples is how many good samples in a row make a path warm.
 const warmSamples = 10
 
-// startProbers runs one `holdfast probe` per client site, in the namespace of
-// the site's node.
+// startProbers runs one `holdfast probe` per client site in the namespace of the
+// site's node, and one in its pod.
 func (e *engine) startProbers(ctx context.Context) error {
 	e.probers = map[string]*lab.Child{}
 	e.fresh = map[string]int{}
 	for _, site := range e.c.SiteNames() {
-		cfg, err := e.probeConfig(site)
+		node, err := e.nodeOf(site)
 		if err != nil {
 			return err
 		}
-		if len(cfg.Targets) == 0 {
-			continue
+		onNode, inPod := e.clientsOf(site)
+		if err := e.startProber(ctx, node, "probe-"+site, site+"/control", onNode); err != nil {
+			return err
 		}
-		if err := e.startProber(ctx, site, cfg); err != nil {
+		if err := e.startProber(ctx, e.pods[site], "probe-pod-"+site, site+"/control/pod", inPod); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *engine) startProber(ctx context.Context, site string, cfg probe.Config) error {
-	file, err := e.configFile("probe-"+site+".yaml", cfg)
+// startProber runs a prober that walks paths, if there are any, and one to its
+// own loopback called control.
+func (e *engine) startProber(ctx context.Context, where spawner, name, control string, paths []scenario.Path) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	cfg, err := e.probeConfig(control, paths)
 	if err != nil {
 		return err
 	}
-	node, err := e.nodeOf(site)
+	file, err := e.configFile(name+".yaml", cfg)
 	if err != nil {
 		return err
 	}
-	child, err := node.Spawn(ctx, lab.Process{
-		Name:   "probe-" + site,
+	child, err := where.Spawn(ctx, lab.Process{
+		Name:   name,
 		Argv:   []string{e.exe, "probe", "--config", file, "--ndjson", "-"},
 		Stdout: &lines{each: e.sample},
 	})
 	if err != nil {
 		return fmt.Errorf("start prober: %w", err)
 	}
-	e.probers[site] = child
-	e.run.Controls = append(e.run.Controls, cfg.Control.Name)
-	e.expectLife("probe-"+site, child)
+	e.probers[name] = child
+	e.run.Controls = append(e.run.Controls, control)
+	e.expectLife(name, child)
 	return nil
 }
 
-// probeConfig is what the prober in site has to do.
-func (e *engine) probeConfig(site string) (probe.Config, error) {
-	cfg := probe.Config{Control: probe.Control{Name: site + "/control"}}
-	for _, p := range e.c.PathsOf(site) {
+// probeConfig is what a prober has to do.
+func (e *engine) probeConfig(control string, paths []scenario.Path) (probe.Config, error) {
+	cfg := probe.Config{Control: probe.Control{Name: control}}
+	for _, p := range paths {
 		name := strings.TrimSuffix(p.Name, "/"+p.Kind+"/"+p.Mode)
-		if scenario.IsAPI(p.Kind) {
+		if scenario.IsHTTP(p.Kind) {
 			name = strings.TrimSuffix(p.Name, "/"+p.Mode)
 		}
 		i := slices.IndexFunc(cfg.Targets, func(t probe.Target) bool { return t.Name == name })
@@ -84,7 +90,7 @@ func (e *engine) probeConfig(site string) (probe.Config, error) {
 			i = len(cfg.Targets) - 1
 		}
 		t := &cfg.Targets[i]
-		if k := probe.Kind(p.Kind); !scenario.IsAPI(p.Kind) && !slices.Contains(t.Kinds, k) {
+		if k := probe.Kind(p.Kind); !scenario.IsHTTP(p.Kind) && !slices.Contains(t.Kinds, k) {
 			t.Kinds = append(t.Kinds, k)
 		}
 		if m := probe.Mode(p.Mode); !slices.Contains(t.Modes, m) {
@@ -95,8 +101,14 @@ func (e *engine) probeConfig(site string) (probe.Config, error) {
 }
 
 func (e *engine) probeTarget(name string, p scenario.Path) (probe.Target, error) {
-	if scenario.IsAPI(p.Kind) {
+	switch {
+	case scenario.IsAPI(p.Kind):
 		return e.apiTarget(name, p)
+	case p.Target == scenario.TargetGateway:
+		return probe.Target{
+			Name: name, URL: "http://" + gatewayListen + "/", Interval: p.Interval, Timeout: p.Timeout,
+			Labels: map[string]string{"site": p.Site},
+		}, nil
 	}
 	m := e.members[scenario.Process{Cluster: p.Cluster, Site: p.Target}]
 	if m == nil {
@@ -115,25 +127,42 @@ func (e *engine) probeTarget(name string, p scenario.Path) (probe.Target, error)
 }
 
 // apiTarget asks an apiserver, or the balancer of the client's node, as the
-// kubelet of that node does.
+// kubelet of that node does. In a whole Kubernetes the kubelet speaks for itself,
+// and clients are administrators with Leases of their own.
 func (e *engine) apiTarget(name string, p scenario.Path) (probe.Target, error) {
 	own := e.apiservers[p.Site]
-	server := e.apiservers[p.Target]
-	if own == nil || server == nil && !p.Balanced() {
-		return probe.Target{}, fmt.Errorf("path %s: there is no apiserver in site %s", p.Name, p.Target)
+	address, err := e.apiAddress(p)
+	if err != nil {
+		return probe.Target{}, err
 	}
-	address := balanceListen
-	if !p.Balanced() {
-		address = server.Address()
+	node, pki := own.Node().Name(), own.PKI()
+	lease, cert, key := leasesPath+"/"+node, pki.KubeletCert, pki.KubeletKey
+	if e.c.Kubernetes {
+		lease, cert, key = defaultLeases+"/"+leaseOf(p), pki.AdminCert, pki.AdminKey
 	}
-	url, method, contentType, body := apiRequest(p.Kind, own.Node().Name())
-	pki := own.PKI()
+	url, method, contentType, body := apiRequest(p.Kind, node, lease)
 	return probe.Target{
 		Name: name, URL: "https://" + address + url, Interval: p.Interval, Timeout: p.Timeout,
 		Request: &probe.Request{Method: method, ContentType: contentType, Body: body},
-		TLS:     &probe.TLS{CA: pki.CA, Cert: pki.KubeletCert, Key: pki.KubeletKey},
+		TLS:     &probe.TLS{CA: pki.CA, Cert: cert, Key: key},
 		Labels:  map[string]string{"site": p.Site},
 	}, nil
+}
+
+// apiAddress is where a path to apiservers leads.
+func (e *engine) apiAddress(p scenario.Path) (string, error) {
+	server := e.apiservers[p.Target]
+	switch {
+	case e.apiservers[p.Site] == nil:
+		return "", fmt.Errorf("path %s: there is no apiserver in site %s", p.Name, p.Site)
+	case p.InPod():
+		return serviceAddress, nil
+	case p.Balanced():
+		return balanceListen, nil
+	case server == nil:
+		return "", fmt.Errorf("path %s: there is no apiserver in site %s", p.Name, p.Target)
+	}
+	return server.Address(), nil
 }
 
 // casePath is the path of the case that a prober's path stands for: a prober
@@ -203,13 +232,17 @@ func (e *engine) since() map[string][]probe.Sample {
 // dialling of the first connections is not taken for unrest.
 func (e *engine) warmUp(ctx context.Context) error {
 	every := func(scenario.Path) bool { return true }
-	if until(ctx, settleDown, func() bool { return e.coldPath(every) == "" }) {
+	patience := settleDown
+	if e.c.Kubernetes {
+		patience = settleKubernetes
+	}
+	if until(ctx, patience, func() bool { return e.coldPath(every) == "" }) {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("path %s did not answer %d times in a row within %s of the start; see logs/", e.coldPath(every), warmSamples, settleDown)
+	return fmt.Errorf("path %s did not answer %d times in a row within %s of the start; see logs/", e.coldPath(every), warmSamples, patience)
 }
 
 // coldPath names a chosen path that has not answered warmSamples times in a

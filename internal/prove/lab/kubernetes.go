@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,7 +101,7 @@ func (s Spec) Preflight() error {
 		}
 	}
 	for _, program := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"} {
-		if _, err := findPeer(program + "-" + s.KubernetesOptions.Version); err != nil {
+		if _, err := findPeer(program + "-" + cmp.Or(s.KubernetesOptions.Version, defaultKubernetes)); err != nil {
 			return err
 		}
 	}

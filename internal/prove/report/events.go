@@ -26,9 +26,12 @@ var markers = []marker{
 	{"exit", "process ended", 2, false, true, drawSquare("hf-hollowbad")},
 	{"no-leader", "member without leader", 3, false, true, drawSquare("hf-hollowbad")},
 	{"member-silent", "member does not answer", 4, false, true, drawSquare("hf-hollowbad")},
+	{"node-not-ready", "node not Ready", 3, false, true, drawSquare("hf-hollowbad")},
+	{"endpoints", "endpoints of default/kubernetes changed", 4, false, false, drawDiamond("hf-hollow")},
 	{"move-refused", "move refused", 5, false, false, drawDiamond("hf-hollow")},
 	{"leader-back", "leader known again", 6, false, false, drawDisc("hf-hollow")},
 	{"member-answers", "member answers again", 6, false, false, drawDisc("hf-hollow")},
+	{"node-ready", "node Ready again", 6, false, false, drawDisc("hf-hollow")},
 	{"", "other event", 7, false, false, drawTick},
 }
 

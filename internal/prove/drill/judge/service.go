@@ -54,26 +54,28 @@ func (j *run) mended() time.Time {
 }
 
 // serviceNumbers are the figures of a run whose clients go through kube-proxy or
-// a gateway: how many requests were sent and lost while the faults were in
+// a gateway, or to apiservers behind balancers of etcd: how many requests were sent and lost while the faults were in
 // force, by how they were sent, and the share lost by site; until when; how many
 // were lost after the heal; what became of endpoints and Nodes.
 func serviceNumbers(rec *record.Record) map[string]float64 {
-	if !rec.Case.Kubernetes || rec.Run.Injected.IsZero() {
+	if rec.Run.Injected.IsZero() || !rec.Case.Kubernetes && !rec.Case.Agents.Has(scenario.AgentEtcdBalance) {
 		return nil
 	}
 	j := &run{rec: rec, paths: probe.ByPath(rec.Samples)}
 	out := map[string]float64{"failed_after": 0}
 	shares := map[string][2]int{}
 	for _, p := range rec.Case.Paths {
-		if p.InPod() || p.Target == scenario.TargetGateway {
+		if scenario.IsHTTP(p.Kind) && !p.Balanced() {
 			j.countLost(out, shares, p)
 		}
 	}
 	for name, s := range shares {
 		out["lost_percent_"+name] = math.Round(1000*float64(s[0])/float64(max(s[1], 1))) / 10
 	}
-	j.countNodes(out)
-	maps.Copy(out, j.endpointNumbers())
+	if rec.Case.Kubernetes {
+		j.countNodes(out)
+		maps.Copy(out, j.endpointNumbers())
+	}
 	return out
 }
 
