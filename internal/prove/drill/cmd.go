@@ -201,17 +201,19 @@ func (o *Options) preflight() error {
 		return err
 	}
 	for _, c := range cases {
-		if err := lacking(c, o.Peer); err != nil && (o.With || !o.Without) {
-			return fmt.Errorf("%s, variant %s: %w", c.Scenario, c.Variant, err)
+		for _, agents := range o.sides() {
+			if err := lacking(c, agents, o.Peer); err != nil {
+				return fmt.Errorf("%s, variant %s: %w", c.Scenario, c.Variant, err)
+			}
 		}
 	}
 	return nil
 }
 
-// lacking is what this machine lacks for a case.
-func lacking(c *scenario.Case, peer string) error {
+// lacking is what this machine lacks for a run of a case.
+func lacking(c *scenario.Case, agents bool, peer string) error {
 	for _, a := range c.Agents {
-		if _, ok := agentKinds[a]; !ok && a != scenario.AgentNone {
+		if _, ok := agentKinds[a]; !ok && agents && a != scenario.AgentNone {
 			return fmt.Errorf("the agent %s cannot be run yet; give --without", a)
 		}
 	}
@@ -221,7 +223,7 @@ func lacking(c *scenario.Case, peer string) error {
 		}
 	}
 	if c.Kubernetes {
-		spec, err := labSpec(c, true, peer, "")
+		spec, err := labSpec(c, agents, peer, "")
 		if err != nil {
 			return err
 		}
