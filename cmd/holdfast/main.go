@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/internal/access/balance"
+	"github.com/holdfast-ha/holdfast/internal/access/slices"
 	"github.com/holdfast-ha/holdfast/internal/access/zonal"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill"
@@ -24,6 +25,6 @@ func command() *cobra.Command {
 		Use:   "holdfast",
 		Short: "Keep a cluster answering while its network is half broken, and prove it",
 	}
-	root.AddCommand(leader.Command(), balance.Command(), zonal.Command(), probe.Command(), lab.Command(), drill.Command())
+	root.AddCommand(leader.Command(), balance.Command(), slices.Command(), zonal.Command(), probe.Command(), lab.Command(), drill.Command())
 	return root
 }

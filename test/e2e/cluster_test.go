@@ -18,6 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-ha/holdfast/internal/access/balance"
+	"github.com/holdfast-ha/holdfast/internal/access/slices"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab"
 	"github.com/holdfast-ha/holdfast/internal/quorum/leader"
@@ -29,7 +30,7 @@ const asAgent = "HOLDFAST_E2E_AGENT"
 func TestMain(m *testing.M) {
 	if os.Getenv(asAgent) != "" {
 		root := &cobra.Command{Use: "holdfast"}
-		root.AddCommand(leader.Command(), balance.Command())
+		root.AddCommand(leader.Command(), balance.Command(), slices.Command())
 		os.Exit(exit.Run(context.Background(), root))
 	}
 	os.Exit(m.Run())

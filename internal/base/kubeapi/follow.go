@@ -41,8 +41,8 @@ type Follower[T any] struct {
 	Connect func() (*Client, error)
 	// Path is the collection: "/apis/discovery.k8s.io/v1/namespaces/x/endpointslices".
 	Path string
-	// Selector is a label selector; may be empty.
-	Selector string
+	// Selector is a label selector, Fields a field selector; either may be empty.
+	Selector, Fields string
 	// Metadata asks for nothing but the metadata of each object, which spares
 	// memory and traffic where objects are large, as Nodes are.
 	Metadata bool
@@ -153,6 +153,9 @@ func (f *Follower[T]) query() url.Values {
 	query := url.Values{}
 	if f.Selector != "" {
 		query.Set("labelSelector", f.Selector)
+	}
+	if f.Fields != "" {
+		query.Set("fieldSelector", f.Fields)
 	}
 	return query
 }

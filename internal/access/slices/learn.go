@@ -1,0 +1,304 @@
+package slices
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
+	stdslices "slices"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+
+	"github.com/holdfast-ha/holdfast/internal/access/datapath"
+	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
+)
+
+const (
+	// learnEvery is how often the own Node is read for its addresses, which
+	// change when somebody changes them; detectEvery the same for the datapath.
+	learnEvery  = 5 * time.Minute
+	detectEvery = 10 * time.Minute
+	// learnAgain follows what could not be found out.
+	learnAgain = 5 * time.Second
+)
+
+// learn finds out where clients reach the own apiserver.
+func (a *agent) learn(ctx context.Context) {
+	if len(a.settings.Addresses) > 0 {
+		a.setOwn(fixed(a.settings.Addresses))
+		return
+	}
+	for {
+		wait := learnEvery
+		if err := a.askNode(ctx); err != nil {
+			wait = learnAgain
+		}
+		if !pause(ctx, wait) {
+			return
+		}
+	}
+}
+
+// fixed are the addresses of the settings, which were checked.
+func fixed(texts []string) []plan.Address {
+	var all []plan.Address
+	for _, text := range texts {
+		if ip, err := netip.ParseAddr(text); err == nil {
+			all = append(all, addressOf(ip))
+		}
+	}
+	return all
+}
+
+// askNode reads the addresses from the Node. Those that were known stay while it
+// cannot be read or has none.
+func (a *agent) askNode(ctx context.Context) error {
+	name := a.settings.Node
+	client, err := a.cluster.Client()
+	if err != nil {
+		return err
+	}
+	object, err := get[core.Node](ctx, client, nodesPath+"/"+url.PathEscape(name))
+	if err != nil {
+		if resource, text := denied(err); text != "" {
+			a.problems.set(codeDenied, resource, text)
+		}
+		return err
+	}
+	missing := ""
+	if object == nil {
+		missing = fmt.Sprintf("there is no Node named %s: set node to the name that kubectl get nodes shows for this machine", name)
+	}
+	a.problems.set(codeNodeGone, name, missing)
+	if object == nil {
+		return fmt.Errorf("%s", missing)
+	}
+	addresses := internalIPs(object)
+	none := ""
+	if len(addresses) == 0 {
+		none = fmt.Sprintf("Node %s has no InternalIP: set addresses to where clients reach its apiserver", name)
+	}
+	a.problems.set(codeAddress, name, none)
+	if len(addresses) == 0 {
+		return fmt.Errorf("%s", none)
+	}
+	a.setOwn(addresses)
+	return nil
+}
+
+func (a *agent) setOwn(addresses []plan.Address) {
+	a.mu.Lock()
+	same := stdslices.Equal(a.own, addresses)
+	a.own = addresses
+	a.mu.Unlock()
+	if !same {
+		a.loop.Nudge()
+	}
+}
+
+// detect finds out which trafficDistribution keeps traffic in its zone here.
+func (a *agent) detect(ctx context.Context) {
+	for {
+		wait := detectEvery
+		if err := a.askDatapath(ctx); err != nil {
+			wait = learnAgain
+			if _, text := denied(err); text != "" {
+				wait = detectEvery
+			}
+		}
+		if !pause(ctx, wait) {
+			return
+		}
+	}
+}
+
+func (a *agent) askDatapath(ctx context.Context) error {
+	client, err := a.cluster.Client()
+	if err != nil {
+		return err
+	}
+	found, err := datapath.Detect(ctx, client, a.settings.Datapath)
+	if err != nil && found.Server.Git == "" {
+		return err // nothing is known yet, or what was stays
+	}
+	doubt := ""
+	if err != nil {
+		doubt = fmt.Sprintf("it could not be found out what carries service traffic (%v): trafficDistribution is set to %s; set datapath to kube-proxy, cilium or cilium-1.19", err, found.Prefer())
+	}
+	a.problems.set(codeDatapath, "datapath", doubt)
+	a.mu.Lock()
+	same := a.traffic == found
+	a.traffic = found
+	a.mu.Unlock()
+	if !same {
+		a.log.Info("datapath", "is", found.String(), "traffic_distribution", found.Prefer())
+		a.loop.Nudge()
+	}
+	return err
+}
+
+// complain states what keeps the agent from its work beside what plan knows of.
+func (a *agent) complain() {
+	a.complainOfAPI()
+	a.complainOfApiserver()
+	if !a.world.complete() {
+		return
+	}
+	s := a.world.look()
+	a.complainOfService(&s)
+	a.complainOfClocks()
+	identity := ""
+	if a.world.identityOf(a.hosts...) == "" {
+		identity = fmt.Sprintf("no identity Lease in %s has the label kubernetes.io/hostname=%s: if this node dies its endpoint stays ready; set apiserver.identity to the host name of its apiserver",
+			leaseNamespace, strings.Join(stdslices.Compact(stdslices.Clone(a.hosts)), " or "))
+	}
+	// An apiserver that has never been ready has no Lease yet.
+	if me := a.me(); me.Health == plan.Unknown {
+		identity = ""
+	}
+	a.problems.set(codeIdentity, a.settings.Node, identity)
+}
+
+// complainOfService compares the families of the Service with the own addresses.
+func (a *agent) complainOfService(s *sight) {
+	missing, families := "", ""
+	me := a.me()
+	switch {
+	case s.service == nil && a.world.has(ofService):
+		missing = "there is no Service default/kubernetes; an apiserver makes it anew within seconds"
+	case s.service != nil && len(me.Addresses) > 0:
+		for _, f := range s.service.Spec.IPFamilies {
+			if !stdslices.ContainsFunc(me.Addresses, func(o plan.Address) bool { return string(o.Family) == string(f) }) {
+				families = fmt.Sprintf("the Service kubernetes is of family %s and node %s publishes no such address: give its Node one, or set addresses", f, me.Node)
+			}
+		}
+	}
+	a.problems.set(codeService, plan.ServiceName, missing)
+	a.problems.set(codeFamily, me.Node, families)
+}
+
+// mostSkew is a difference of clocks that a person should know of: certificates
+// and logs are read by them. Nothing here is.
+const mostSkew = 5 * time.Second
+
+func (a *agent) complainOfClocks() {
+	var all []plan.Problem
+	for _, l := range a.world.signals() {
+		if l.Role != plan.Agent || l.Node == a.settings.Node || l.skew.Abs() < mostSkew {
+			continue
+		}
+		all = append(all, plan.Problem{Code: codeSkew, Object: l.Node, Text: fmt.Sprintf(
+			"the clock of node %s differs from this one's by %s: synchronise them (chrony); endpoints do not depend on it", l.Node, l.skew.Abs().Round(time.Second))})
+	}
+	a.problems.replace([]string{codeSkew}, all)
+}
+
+// complainOfApiserver tells of the own one.
+func (a *agent) complainOfApiserver() {
+	v := a.checker.Verdict()
+	unready, unknown, credentials := "", "", ""
+	switch me := a.me(); {
+	case me.Health == plan.Unready:
+		unready = fmt.Sprintf("the apiserver of node %s is %s%s", a.settings.Node, v.Grade, because(v.Reason))
+	case v.CredentialsRefused:
+		unknown = fmt.Sprintf("the apiserver of node %s answers but does not say whether it is ready%s: give apiserver.cert and key, or tokenFile, of an account that may get /readyz", a.settings.Node, because(v.Reason))
+	}
+	if err := a.method.Err(); err != nil {
+		credentials = "apiserver: " + err.Error()
+	}
+	a.problems.set(codeApiserver, a.settings.Node, unready)
+	a.problems.set(codeUnknown, a.settings.Node, unknown)
+	a.problems.set(codeCredentials, a.settings.Node, credentials)
+	a.ready.Set(condApiserver, a.apiserverKnown())
+}
+
+func (a *agent) apiserverKnown() error {
+	if a.me().Health == plan.Unknown {
+		return fmt.Errorf("not known whether it is ready%s", because(a.checker.Verdict().Reason))
+	}
+	return nil
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// reported notes the outcome of a watch's request.
+func (a *agent) reported(c collection, err error) {
+	a.mu.Lock()
+	if err == nil {
+		delete(a.failing, c)
+	} else {
+		a.failing[c] = err
+	}
+	a.mu.Unlock()
+	a.complainOfAPI()
+}
+
+// complainOfAPI tells what cannot be read.
+func (a *agent) complainOfAPI() {
+	a.mu.Lock()
+	var worst error
+	refused := map[string]string{}
+	for c := range collections {
+		err := a.failing[c]
+		if err == nil {
+			continue
+		}
+		if resource, text := denied(err); text != "" {
+			refused[resource] = text
+			if c != ofNodes && c != ofService && worst == nil {
+				worst = err
+			}
+			continue
+		}
+		worst = fmt.Errorf("read %s: %w", c, err)
+	}
+	a.mu.Unlock()
+	unreachable := ""
+	if worst != nil {
+		if _, text := denied(worst); text == "" {
+			unreachable = fmt.Sprintf("the API does not answer (%s): %v; endpoints stay as they are", strings.Join(a.settings.API.Servers, ", "), worst)
+		}
+	}
+	a.problems.set(codeAPI, "api", unreachable)
+	for resource, text := range refused {
+		a.problems.set(codeDenied, resource, text)
+	}
+	if missing := a.world.missing(); worst == nil && missing != "" {
+		worst = fmt.Errorf("%s not read yet", missing)
+	}
+	a.ready.Set(condAPI, worst)
+}
+
+// judgeReady keeps the condition that the own endpoint is there.
+func (a *agent) judgeReady(s *sight, self *plan.Self, facts *plan.Facts) {
+	a.ready.Set(condPublished, published(s, self, facts))
+}
+
+func published(s *sight, self *plan.Self, facts *plan.Facts) error {
+	switch {
+	case facts.Rival != "":
+		return fmt.Errorf("another agent has the Lease of node %s", self.Node)
+	case self.Zone == "":
+		return fmt.Errorf("node %s has no zone", self.Node)
+	case len(self.Addresses) == 0:
+		return fmt.Errorf("the addresses of node %s are not known", self.Node)
+	}
+	for _, address := range self.Addresses {
+		name := plan.SliceName(self.Node, address.Family)
+		i := stdslices.IndexFunc(s.view.Slices, func(o plan.Slice) bool { return o.Name == name && o.Owner == plan.Ours })
+		if i < 0 {
+			return fmt.Errorf("endpointslice %s is not there", name)
+		}
+		if o := &s.view.Slices[i]; o.Address != address.IP || o.Zone != self.Zone || o.Odd {
+			return fmt.Errorf("endpointslice %s does not say what it should", name)
+		}
+	}
+	return nil
+}
