@@ -11,6 +11,13 @@ import (
 
 // TestNodeFiles compares what the programs of a node read with golden files.
 func TestNodeFiles(t *testing.T) {
+	inJSON := func(v any) string {
+		data, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data) + "\n"
+	}
 	inYAML := func(v any) string {
 		data, err := yaml.Marshal(v)
 		if err != nil {
@@ -25,8 +32,8 @@ func TestNodeFiles(t *testing.T) {
 		"node-kube-proxy.yaml":       inYAML(kubeProxyConfig("a1", "/pki/kube-proxy.conf")),
 		"node-cni.conflist":          fmt.Sprintf(cniConfig, podMTU, "10.244.1.0/24"),
 		"node-masquerade.nft":        masquerade,
-		"node-pod.yaml":              inYAML(PodSpec{Name: "echo", Node: "a1", Port: 8080, Labels: map[string]string{"app": "echo"}}.manifest("a")),
-		"node-pod-of-node.yaml":      inYAML(PodSpec{Name: "look", Node: "a1", HostNetwork: true, Argv: []string{podPath, "pause"}}.manifest("a")),
+		"node-pod.json":              inJSON(PodSpec{Name: "echo", Node: "a1", Port: 8080, Labels: map[string]string{"app": "echo"}}.object("a")),
+		"node-pod-of-node.json":      inJSON(PodSpec{Name: "look", Node: "a1", HostNetwork: true, Argv: []string{podPath, "pause"}}.object("a")),
 		"node-overlay-two-nodes.txt": overlayText(t, Spec{Sites: []Site{{Name: "a", Nodes: 2}, {Name: "b", Nodes: 1}}}),
 	} {
 		golden(t, name, text)

@@ -9,8 +9,15 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/space"
 )
@@ -34,6 +41,7 @@ type PodSpec struct {
 type Pod struct {
 	spec PodSpec
 	node *Node
+	api  *APIServer // of its site
 	uid  string
 	ip   netip.Addr
 	// space is the pod's network, owned unless the pod has its node's.
@@ -72,98 +80,97 @@ func (l *Lab) runPod(ctx context.Context, p *Pod) error {
 	if p.node, err = l.Node(p.spec.Node); err != nil {
 		return err
 	}
-	site, _ := l.plan.site(p.node.site)
-	body, err := json.Marshal(p.spec.manifest(site.Zone))
-	if err != nil {
-		return fmt.Errorf("encode manifest: %w", err)
-	}
-	if _, err := l.ask(ctx, p.node.site, http.MethodPost, podsPath(p.spec.Namespace), body); err != nil {
+	if p.api, err = l.APIServer(p.node.site); err != nil {
 		return err
 	}
-	if err := l.awaitPod(ctx, p); err != nil {
+	site, _ := l.plan.site(p.node.site)
+	body, err := json.Marshal(p.spec.object(site.Zone))
+	if err != nil {
+		return fmt.Errorf("encode pod: %w", err)
+	}
+	if err := p.api.ask(ctx, http.MethodPost, path.Dir(p.path()), "application/json", body, nil); err != nil {
+		return err
+	}
+	if err := poll(ctx, 100*time.Millisecond, nil, func() error { return p.ready(ctx) }); err != nil {
 		return err
 	}
 	return p.enter()
 }
 
-func podsPath(namespace string) string { return "/api/v1/namespaces/" + namespace + "/pods" }
-
-// awaitPod returns when the pod is ready, and notes its address.
-func (l *Lab) awaitPod(ctx context.Context, p *Pod) error {
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := l.podReady(ctx, p)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		}
-	}
+// path is where the API has the pod.
+func (p *Pod) path() string {
+	return "/api/v1/namespaces/" + p.spec.Namespace + "/pods/" + p.spec.Name
 }
 
-func (l *Lab) podReady(ctx context.Context, p *Pod) error {
-	var pod struct {
-		Metadata struct {
-			UID string `json:"uid"`
-		} `json:"metadata"`
-		Status struct {
-			PodIP      string      `json:"podIP"`
-			Conditions []condition `json:"conditions"`
-		} `json:"status"`
-	}
-	if err := l.get(ctx, p.node.site, podsPath(p.spec.Namespace)+"/"+p.spec.Name, &pod); err != nil {
+// ready notes the pod's address when it is ready.
+func (p *Pod) ready(ctx context.Context) error {
+	var pod corev1.Pod
+	if err := p.api.ask(ctx, http.MethodGet, p.path(), "", nil, &pod); err != nil {
 		return err
 	}
-	if err := conditionTrue(pod.Status.Conditions, "Ready"); err != nil {
-		return err
+	if !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}) {
+		return fmt.Errorf("not ready: %s", waiting(pod.Status))
 	}
 	ip, err := netip.ParseAddr(pod.Status.PodIP)
 	if err != nil {
 		return fmt.Errorf("read address: %w", err)
 	}
-	p.uid, p.ip = pod.Metadata.UID, ip
+	p.uid, p.ip = string(pod.UID), ip
 	return nil
 }
 
-// manifest is the Pod object. It stays where it is, whatever taints its node
-// gets, and has nothing to do with service accounts.
-func (s PodSpec) manifest(zone string) map[string]any {
-	env := func(name, value string) map[string]any { return map[string]any{"name": name, "value": value} }
-	container := map[string]any{
-		"name": "pod", "image": PodImage, "imagePullPolicy": "Never",
-		"env": []any{env("POD", s.Name), env("NODE", s.Node), env("ZONE", zone)},
-	}
-	argv := s.Argv
-	if s.Port > 0 {
-		container["ports"] = []any{map[string]any{"containerPort": s.Port}}
-		if len(argv) == 0 {
-			argv = []string{podPath, "serve", "-port", fmt.Sprint(s.Port)}
-			container["readinessProbe"] = map[string]any{
-				"httpGet":       map[string]any{"path": "/readyz", "port": s.Port},
-				"periodSeconds": 1, "failureThreshold": 1,
-			}
+// waiting is what a pod that is not ready waits for, as far as it says so.
+func waiting(s corev1.PodStatus) string {
+	for _, c := range s.ContainerStatuses {
+		if c.State.Waiting != nil {
+			return strings.TrimSpace(c.State.Waiting.Reason + " " + c.State.Waiting.Message)
+		}
+		if c.State.Terminated != nil {
+			return fmt.Sprintf("its program has ended with status %d", c.State.Terminated.ExitCode)
 		}
 	}
-	if len(argv) > 0 {
-		container["command"] = argv
-	}
-	return map[string]any{
-		"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"name": s.Name, "labels": s.Labels},
-		"spec": map[string]any{
-			"nodeName": s.Node, "hostNetwork": s.HostNetwork,
-			"containers":                    []any{container},
-			"tolerations":                   []any{map[string]any{"operator": "Exists"}},
-			"automountServiceAccountToken":  false,
-			"enableServiceLinks":            false,
-			"dnsPolicy":                     "Default",
-			"terminationGracePeriodSeconds": 1,
+	return "phase " + string(s.Phase)
+}
+
+// object is the Pod. It stays where it is, whatever taints its node gets, and
+// has nothing to do with service accounts.
+func (s PodSpec) object(zone string) corev1.Pod {
+	no, grace := false, int64(1)
+	return corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: s.Name, Labels: s.Labels},
+		Spec: corev1.PodSpec{
+			NodeName: s.Node, HostNetwork: s.HostNetwork,
+			Containers:                    []corev1.Container{s.container(zone)},
+			Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			AutomountServiceAccountToken:  &no,
+			EnableServiceLinks:            &no,
+			DNSPolicy:                     corev1.DNSDefault,
+			TerminationGracePeriodSeconds: &grace,
 		},
 	}
+}
+
+func (s PodSpec) container(zone string) corev1.Container {
+	c := corev1.Container{
+		Name: "pod", Image: PodImage, ImagePullPolicy: corev1.PullNever, Command: s.Argv,
+		Env: []corev1.EnvVar{{Name: "POD", Value: s.Name}, {Name: "NODE", Value: s.Node}, {Name: "ZONE", Value: zone}},
+	}
+	if s.Port == 0 {
+		return c
+	}
+	c.Ports = []corev1.ContainerPort{{ContainerPort: int32(s.Port)}}
+	if len(s.Argv) == 0 {
+		c.Command = []string{podPath, "serve", "-port", fmt.Sprint(s.Port)}
+		get := corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(int32(s.Port))}
+		c.ReadinessProbe = &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &get},
+			PeriodSeconds: 1, FailureThreshold: 1,
+		}
+	}
+	return c
 }
 
 // enter takes hold of the pod's network and of its machine's pids.
@@ -171,11 +178,11 @@ func (p *Pod) enter() error {
 	m := p.node.machine.Load()
 	p.space = p.node.space
 	if !p.spec.HostNetwork {
-		path, err := m.podNetwork(p.uid)
+		file, err := m.podNetwork(p.uid)
 		if err != nil {
 			return err
 		}
-		if p.space, err = space.Open(path); err != nil {
+		if p.space, err = space.Open(file); err != nil {
 			return err
 		}
 	}
@@ -227,8 +234,8 @@ func (m *machine) podNetwork(uid string) (string, error) {
 		if err != nil {
 			continue // it has just ended
 		}
-		if path := sandboxNetwork(data, uid); path != "" {
-			return m.path(path), nil
+		if inside := sandboxNetwork(data, uid); inside != "" {
+			return m.path(inside), nil
 		}
 	}
 	return "", errors.New("find its network: containerd has no sandbox of it")
@@ -277,21 +284,18 @@ func (p *Pod) DialContext(ctx context.Context, network, addr string) (net.Conn, 
 // Remove deletes the pod and returns when it is gone. Programs that Spawn
 // started end only with the lab.
 func (p *Pod) Remove(ctx context.Context) error {
-	l, path := p.node.lab, podsPath(p.spec.Namespace)+"/"+p.spec.Name
-	if _, err := l.ask(ctx, p.node.site, http.MethodDelete, path, nil); err != nil {
+	if err := p.api.ask(ctx, http.MethodDelete, p.path(), "", nil, nil); err != nil {
 		return fmt.Errorf("remove pod %s: %w", p.spec.Name, err)
 	}
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
-	for {
-		_, err := l.ask(ctx, p.node.site, http.MethodGet, path, nil)
-		if errors.Is(err, errNotFound) {
-			return nil
+	err := poll(ctx, 100*time.Millisecond, nil, func() error {
+		code, _, err := p.api.Request(ctx, http.MethodGet, p.path(), "", nil)
+		if err == nil && code != http.StatusNotFound {
+			err = errors.New("it is still there")
 		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return fmt.Errorf("remove pod %s: %w", p.spec.Name, errors.Join(ctx.Err(), err))
-		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remove pod %s: %w", p.spec.Name, err)
 	}
+	return nil
 }

@@ -2,16 +2,15 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // worker is what makes a node one of Kubernetes.
@@ -105,100 +104,34 @@ func (n *Node) startWorker(ctx context.Context) error {
 	return g.Wait()
 }
 
-// awaitNodes returns when every Node is ready.
+// awaitNodes returns when every Node is ready in the eyes of its site.
 func (l *Lab) awaitNodes(ctx context.Context) error {
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
 	for _, n := range l.nodes {
-		for {
-			err := l.nodeReady(ctx, n)
-			if err == nil {
-				break
-			}
-			select {
-			case <-again.C:
-			case <-ctx.Done():
-				return fmt.Errorf("wait for node %s: %w", n.name, errors.Join(ctx.Err(), err))
-			}
+		if err := poll(ctx, 100*time.Millisecond, nil, func() error { return n.ready(ctx) }); err != nil {
+			return fmt.Errorf("wait for node %s: %w", n.name, err)
 		}
 	}
 	return nil
 }
 
-// nodeReady asks the apiserver of the node's site whether the Node is ready.
-func (l *Lab) nodeReady(ctx context.Context, n *Node) error {
-	var node struct {
-		Status struct {
-			Conditions []condition `json:"conditions"`
-		} `json:"status"`
-	}
-	if err := l.get(ctx, n.site, "/api/v1/nodes/"+n.name, &node); err != nil {
+// ready asks the apiserver of the node's site for the condition of the Node.
+func (n *Node) ready(ctx context.Context) error {
+	a, err := n.lab.APIServer(n.site)
+	if err != nil {
 		return err
 	}
-	return conditionTrue(node.Status.Conditions, "Ready")
-}
-
-type condition struct {
-	Type    string `json:"type"`
-	Status  string `json:"status"`
-	Message string `json:"message"`
-}
-
-func conditionTrue(all []condition, name string) error {
-	for _, c := range all {
-		if c.Type == name && c.Status != "True" {
-			return fmt.Errorf("not %s: %s", name, c.Message)
-		}
-		if c.Type == name {
+	var node corev1.Node
+	if err := a.ask(ctx, http.MethodGet, "/api/v1/nodes/"+n.name, "", nil, &node); err != nil {
+		return err
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
 			return nil
+		} else if c.Type == corev1.NodeReady {
+			return fmt.Errorf("not ready: %s", c.Message)
 		}
 	}
-	return fmt.Errorf("not %s: no such condition yet", name)
-}
-
-// get reads an object through the apiserver of a site.
-func (l *Lab) get(ctx context.Context, site, path string, into any) error {
-	body, err := l.ask(ctx, site, http.MethodGet, path, nil)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
-	}
-	return nil
-}
-
-// errNotFound says that an object does not exist.
-var errNotFound = errors.New("not found")
-
-// ask sends a request to the apiserver of a site as the administrator; an
-// answer other than 2xx is an error.
-func (l *Lab) ask(ctx context.Context, site, method, path string, body []byte) ([]byte, error) {
-	a, err := l.APIServer(site)
-	if err != nil {
-		return nil, err
-	}
-	code, answer, err := a.Request(ctx, method, path, "application/json", body)
-	switch {
-	case err != nil:
-		return nil, err
-	case code == http.StatusNotFound:
-		return nil, fmt.Errorf("%s %s: %w", method, path, errNotFound)
-	case code/100 != 2:
-		return nil, fmt.Errorf("%s %s: %d %s", method, path, code, reason(answer))
-	}
-	return answer, nil
-}
-
-// reason is the message of a Status object.
-func reason(body []byte) string {
-	var status struct {
-		Message string `json:"message"`
-	}
-	if json.Unmarshal(body, &status) != nil || status.Message == "" {
-		return strings.Join(strings.Fields(string(body)), " ")
-	}
-	return status.Message
+	return errors.New("not ready: its kubelet has not said so yet")
 }
 
 // errNoKubernetes says that the lab runs no kubelets.

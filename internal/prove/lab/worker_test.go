@@ -7,13 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/lab/space"
 )
 
 // said is what the peer "pod" answers.
@@ -148,9 +152,6 @@ func cutOverlay(ctx context.Context, t *testing.T, l *Lab, pods map[string]*Pod)
 	}
 }
 
-// stray tells the sleep of a pod from any other.
-const stray = "86421"
-
 // spawnInPod runs a program of this machine in a pod's network.
 func spawnInPod(ctx context.Context, t *testing.T, p *Pod) {
 	var out strings.Builder
@@ -164,7 +165,7 @@ func spawnInPod(ctx context.Context, t *testing.T, p *Pod) {
 	}
 	// One that stays is of no concern to the end of the lab, nor is what it
 	// leaves behind in a session of its own.
-	if _, err := p.Spawn(ctx, Process{Name: "stay", Argv: []string{"sh", "-c", "setsid sleep " + stray + " & exec sleep " + stray}}); err != nil {
+	if _, err := p.Spawn(ctx, Process{Name: "stay", Argv: []string{"sh", "-c", "setsid sleep 1000 & exec sleep 1000"}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -206,90 +207,114 @@ func restartPrograms(ctx context.Context, t *testing.T, l *Lab, pods map[string]
 
 // nothingLeft closes the lab and looks for what containers may leave behind.
 func nothingLeft(t *testing.T, l *Lab) {
-	cgroups := func() []string {
-		all, err := filepath.Glob("/sys/fs/cgroup/*/" + cgroupParent + "/*/" + l.id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
+	owner, err := ownCgroupOwner()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(cgroups()) == 0 {
-		t.Error("containers have no cgroup of the lab's")
+	tr := traces{t: t, machines: map[string]bool{}, cgroup: owner + "/" + l.id, data: l.data}
+	for _, n := range l.Nodes() {
+		tr.machine(n.machine.Load().init.Pid())
 	}
-	machines := pidNamespaces(t, l)
-	if n, want := processesIn(t, machines, l.id), 3*5+2+3*2; n != want {
+	if n, want := tr.processes(), 3*5+2+3*2; n != want {
 		t.Errorf("%d processes, want %d: per node init, containerd, kubelet, kube-proxy and a shim with two containers, and two stray", n, want)
-	}
-	if commands(t, stray) != 2 {
-		t.Error("the programs in pods do not run")
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
-	if left := cgroups(); len(left) > 0 {
-		t.Errorf("cgroups left: %v", left)
-	}
-	if n := processesIn(t, machines, l.id) + commands(t, stray) + commands(t, l.data); n > 0 {
-		t.Errorf("%d processes left", n)
-	}
-	if _, err := os.Stat(l.data); !os.IsNotExist(err) {
-		t.Errorf("data left: %v", err)
-	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil || strings.Contains(string(mounts), l.data) {
-		t.Errorf("mounts left: %s, %v", mounts, err)
-	}
+	tr.none()
 }
 
-// commands counts processes of which the command line names text.
-func commands(t *testing.T, text string) int {
-	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+// TestNodesOfKilledLab kills a lab with SIGKILL: its machines end by
+// themselves, and `lab down` removes the rest.
+func TestNodesOfKilledLab(t *testing.T) {
+	requireKubernetes(t)
+	c := newCLI(t)
+	s := c.up("k", "--preset", "lan", "--kubernetes")
+	tr := traces{t: t, machines: map[string]bool{}, cgroup: cgroupOwner(s.Pid, s.Ticks) + "/", data: s.Data}
+	pod := PodSpec{Name: "static", Port: podPort}.object("a")
+	pod.Spec.NodeName, pod.Spec.Tolerations = "", nil
+	body, err := json.Marshal(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := 0
-	for _, f := range files {
-		if line, err := os.ReadFile(f); err == nil && strings.Contains(string(line), text) {
-			n++
-		}
+	if err := os.WriteFile(filepath.Join(s.Data, "nodes", "a1", "manifests", "static.json"), body, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	return n
+	waitFor(t, 30*time.Second, "a static pod runs", func() bool { return tr.processes() >= 2 })
+	pids, err := space.Processes(s.ids())
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range pids {
+		tr.machine(pid)
+	}
+	delete(tr.machines, outside)
+	if n, want := tr.processes(), 3*4+1+2; len(tr.machines) != 3 || n < want {
+		t.Errorf("%d machines with %d processes, want 3 and %d", len(tr.machines), n, want)
+	}
+	if err := syscall.Kill(s.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, 10*time.Second, "the machines end with their lab", func() bool { return tr.processes() == 0 })
+	c.run(0, "down", "--name", "k")
+	tr.none()
 }
 
-// pidNamespaces are those of the lab's machines, as links in /proc name them.
-func pidNamespaces(t *testing.T, l *Lab) map[string]bool {
-	t.Helper()
-	all := map[string]bool{}
-	for _, n := range l.Nodes() {
-		name, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", n.machine.Load().init.Pid()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[name] = true
-	}
-	return all
+// traces are what the containers of a lab are known by.
+type traces struct {
+	t *testing.T
+	// machines are pid namespaces, as links in /proc name them.
+	machines     map[string]bool
+	cgroup, data string
 }
 
-// processesIn counts the processes of pid namespaces, and those of containers,
-// which have one of their own each, by the lab in the name of their cgroup.
-func processesIn(t *testing.T, namespaces map[string]bool, lab string) int {
-	t.Helper()
+// machine adds the pid namespace of a process.
+func (tr traces) machine(pid int) {
+	tr.t.Helper()
+	name, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	tr.machines[name] = true
+}
+
+// processes counts those of the machines, and those of containers, which have
+// a pid namespace of their own each, by their cgroup.
+func (tr traces) processes() int {
+	tr.t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
-		t.Fatal(err)
-	}
-	owner, err := ownCgroupOwner()
-	if err != nil {
-		t.Fatal(err)
+		tr.t.Fatal(err)
 	}
 	n := 0
 	for _, dir := range dirs {
 		name, _ := os.Readlink(dir + "/ns/pid")
 		cgroup, _ := os.ReadFile(dir + "/cgroup")
-		if namespaces[name] || strings.Contains(string(cgroup), owner+"/"+lab+"/") {
+		if tr.machines[name] || strings.Contains(string(cgroup), "/"+cgroupParent+"/"+tr.cgroup) {
 			n++
 		}
 	}
 	return n
+}
+
+// none complains about whatever is left.
+func (tr traces) none() {
+	tr.t.Helper()
+	if n := tr.processes(); n > 0 {
+		tr.t.Errorf("%d processes left", n)
+	}
+	if left, err := filepath.Glob("/sys/fs/cgroup/*/" + cgroupParent + "/" + tr.cgroup); err != nil || len(left) > 0 {
+		tr.t.Errorf("cgroups left: %v, %v", left, err)
+	}
+	if _, err := os.Stat(tr.data); !errors.Is(err, fs.ErrNotExist) {
+		tr.t.Errorf("data left: %v", err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || strings.Contains(string(mounts), tr.data) {
+		tr.t.Errorf("mounts left: %s, %v", mounts, err)
+	}
 }

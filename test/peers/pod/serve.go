@@ -37,6 +37,11 @@ func serve(args []string) error {
 }
 
 func handler() http.Handler {
+	// A pod's hostname is its name, unless it has its node's network.
+	pod, err := os.Hostname()
+	if name := os.Getenv("POD"); name != "" || err != nil {
+		pod = name
+	}
 	var unready atomic.Bool
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /readyz", func(_ http.ResponseWriter, r *http.Request) {
@@ -50,7 +55,7 @@ func handler() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(answer{
-			Pod: os.Getenv("POD"), Node: os.Getenv("NODE"), Zone: os.Getenv("ZONE"), From: r.RemoteAddr, Path: r.URL.Path,
+			Pod: pod, Node: os.Getenv("NODE"), Zone: os.Getenv("ZONE"), From: r.RemoteAddr, Path: r.URL.Path,
 		})
 	})
 	return mux
