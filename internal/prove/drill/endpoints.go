@@ -40,15 +40,15 @@ type sliceObject struct {
 	} `json:"ports"`
 }
 
-// endpointsOf lists the endpoints of slices. One whose readiness is not known
-// counts as ready, as the API has it.
-func endpointsOf(all []sliceObject) []record.Endpoint {
+// endpointsOf lists the endpoints of slices; sites knows where addresses stand.
+// One whose readiness is not known counts as ready, as the API has it.
+func endpointsOf(all []sliceObject, sites map[string]string) []record.Endpoint {
 	var out []record.Endpoint
 	for _, s := range all {
 		for _, e := range s.Endpoints {
 			one := record.Endpoint{Slice: s.name(), Zone: e.Zone, Ready: e.Conditions.Ready == nil || *e.Conditions.Ready}
 			if len(e.Addresses) > 0 {
-				one.Address = e.Addresses[0]
+				one.Address, one.Site = e.Addresses[0], sites[e.Addresses[0]]
 			}
 			for _, z := range e.Hints.ForZones {
 				one.Hints = append(one.Hints, z.Name)
@@ -95,9 +95,13 @@ func (e *engine) watchKubernetes(ctx context.Context) {
 	if !e.c.Kubernetes {
 		return
 	}
+	sites := map[string]string{}
+	for site, a := range e.apiservers {
+		sites[a.Node().IP().String()] = site
+	}
 	var last []record.Endpoint
 	observe(ctx, e, slicesPath, proxied("kubernetes"), func(all []sliceObject) {
-		now := endpointsOf(all)
+		now := endpointsOf(all, sites)
 		if ev, news := endpointsEvent(last, now); news {
 			last = append([]record.Endpoint{}, now...)
 			ev.At = e.clock.now()

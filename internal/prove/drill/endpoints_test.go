@@ -19,13 +19,13 @@ func TestEndpointsAreToldWhenTheyChange(t *testing.T) {
 	if err := json.Unmarshal([]byte(someSlices), &all); err != nil {
 		t.Fatal(err)
 	}
-	now := endpointsOf(all)
+	now := endpointsOf(all, map[string]string{"10.77.1.11": "a"})
 	ev, news := endpointsEvent(nil, now)
 	if want := "endpoints: 10.77.1.11 for a+b, 10.77.2.11 not ready, 10.77.3.11 for everybody,  for everybody"; !news || ev.Message != want {
 		t.Errorf("%t, %q; want %q", news, ev.Message, want)
 	}
 	back, err := record.ParseEndpoints(ev.Keys)
-	if err != nil || len(back) != 4 {
+	if err != nil || len(back) != 4 || back[2].Site != "a" {
 		t.Errorf("keys %v: %+v, %v", ev.Keys, back, err)
 	}
 	if _, news := endpointsEvent(now, now); news {

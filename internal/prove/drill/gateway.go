@@ -145,7 +145,7 @@ func upstreamsOf(known map[string]sliceObject) []string {
 		if len(s.Ports) == 0 {
 			continue
 		}
-		for _, e := range endpointsOf([]sliceObject{s}) {
+		for _, e := range endpointsOf([]sliceObject{s}, nil) {
 			if e.Ready {
 				out = append(out, net.JoinHostPort(e.Address, strconv.Itoa(s.Ports[0].Port)))
 			}

@@ -43,6 +43,11 @@ var agentKinds = map[string]agentKind{
 		command: "balance", config: func(e *engine, p scenario.Process) any { return e.etcdBalanceConfig(p.Site) },
 		telemetry: at(etcdBalanceTelemetry), ready: "/readyz", source: "etcd-balance/", events: balanceEvents, message: balanceMessage,
 	},
+	// Replicas that stand by are well too; a gateway waits for the mirror anyway.
+	scenario.AgentZonal: {
+		command: "zonal", config: func(e *engine, p scenario.Process) any { return e.zonalConfig(p.Site) },
+		telemetry: at(zonalTelemetry), ready: "/healthz", source: "zonal/",
+	},
 }
 
 func kindOf(p scenario.Process) agentKind { return agentKinds[p.Kind()] }

@@ -72,7 +72,7 @@ func TestSeedEndpointsHaveZoneAndHint(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		t.Fatal(err)
 	}
-	if e := endpointsOf([]sliceObject{s})[0]; e.Zone != "b" || e.Ready || !slices.Equal(e.Hints, []string{"b"}) || e.Address != "10.77.2.11" {
+	if e := endpointsOf([]sliceObject{s}, nil)[0]; e.Zone != "b" || e.Ready || !slices.Equal(e.Hints, []string{"b"}) || e.Address != "10.77.2.11" {
 		t.Errorf("endpoint %+v of %s", e, text)
 	}
 	for _, tc := range []struct {

@@ -69,22 +69,23 @@ func longest(all []stretch) (most stretch) {
 	return most
 }
 
-// serving lists the ready endpoints that kube-proxy sends clients of zone to.
+// serving lists the ready endpoints that kube-proxy sends clients of zone to. One
+// without hints serves everybody.
 func serving(list []record.Endpoint, zone string) []record.Endpoint {
 	var out []record.Endpoint
 	for _, e := range list {
-		if e.Ready && slices.Contains(e.Hints, zone) {
+		if e.Ready && (len(e.Hints) == 0 || slices.Contains(e.Hints, zone)) {
 			out = append(out, e)
 		}
 	}
 	return out
 }
 
-// adopters counts those of them that belong to another zone.
+// adopters counts those of them that belong to another zone and hint this one.
 func adopters(list []record.Endpoint, zone string) int {
 	n := 0
 	for _, e := range serving(list, zone) {
-		if e.Zone != zone {
+		if e.Zone != zone && len(e.Hints) > 0 {
 			n++
 		}
 	}
@@ -171,7 +172,7 @@ func (j *run) leaves(states []record.Endpoints) []leave {
 		for _, site := range j.struckAPIServers(f) {
 			zone := j.rec.Case.Zone(site)
 			gone := stretches(states, f.From, to, func(l []record.Endpoint) bool {
-				return !slices.ContainsFunc(serving(l, zone), func(e record.Endpoint) bool { return e.Zone == zone })
+				return !slices.ContainsFunc(serving(l, zone), func(e record.Endpoint) bool { return e.Site == site })
 			})
 			l := leave{site: site, hit: f.From}
 			if len(gone) > 0 {

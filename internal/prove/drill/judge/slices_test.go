@@ -12,7 +12,7 @@ import (
 // of makes an endpoint from a few letters: "b1 b ready a,b", "b1 b - b".
 func of(text string) record.Endpoint {
 	f := strings.Fields(text + " - -")
-	e := record.Endpoint{Slice: "kubernetes-" + f[0], Address: f[0], Zone: strings.Trim(f[1], "-"), Ready: f[2] == "ready"}
+	e := record.Endpoint{Slice: "kubernetes-" + f[0], Address: f[0], Site: f[0][:1], Zone: strings.Trim(f[1], "-"), Ready: f[2] == "ready"}
 	if f[3] != "-" {
 		e.Hints = strings.Split(f[3], ",")
 	}
@@ -82,7 +82,7 @@ func TestEndpointsAreHeldToWhatTheyMust(t *testing.T) {
 			spoil: append(scene(2, 3), saw(20, a, "b1 - - b", cAdoptsB), saw(20.5, a, bOut, cAdoptsB))},
 		{name: "without them nothing is held to anything", scenario: orphan, without: true, world: always, spoil: []func(*record.Record){saw(allWell), node(50, "b1")}, verdict: report.Pass},
 		{name: "unseen", scenario: orphan, world: always, verdict: report.Inconclusive, reason: "the endpoints of default/kubernetes were not seen before the baseline"},
-		{name: "unread", scenario: orphan, world: always, verdict: report.Inconclusive, reason: "has 1 fields, want 3",
+		{name: "unread", scenario: orphan, world: always, verdict: report.Inconclusive, reason: "has 1 fields, want 4",
 			spoil: append(scene(2, 3), func(r *record.Record) { r.Events[0].Keys = map[string]string{"endpoint:x/y": "z"} })},
 		{name: "a node not ready", scenario: orphan, world: always, verdict: report.Fail, reason: "node b1 was not Ready at 50.0 s: NodeStatusUnknown", spoil: append(scene(2, 3), node(50, "b1"))},
 		{name: "a change too many", scenario: "slices-agent-killed", world: always, verdict: report.Fail, reason: "endpoints: 1 change while the faults were in force, at most 0 allowed",

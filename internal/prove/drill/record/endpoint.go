@@ -13,8 +13,9 @@ import (
 type Endpoint struct {
 	// Slice is the EndpointSlice that lists it, Address its first address.
 	Slice, Address string
-	Zone           string
-	Ready          bool
+	// Site is where the apiserver at Address stands, "" when none does.
+	Site, Zone string
+	Ready      bool
 	// Hints are the zones that it serves, sorted.
 	Hints []string
 }
@@ -29,11 +30,11 @@ type Endpoints struct {
 const endpointPrefix = "endpoint:"
 
 // EndpointKeys writes endpoints as the keys of an event, one each:
-// "endpoint:SLICE/ADDRESS" → "zone=a ready=true for=a,b".
+// "endpoint:SLICE/ADDRESS" → "site=a zone=a ready=true for=a,b".
 func EndpointKeys(list []Endpoint) map[string]string {
 	keys := map[string]string{}
 	for _, e := range list {
-		keys[endpointPrefix+e.Slice+"/"+e.Address] = "zone=" + e.Zone + " ready=" + strconv.FormatBool(e.Ready) + " for=" + strings.Join(e.Hints, ",")
+		keys[endpointPrefix+e.Slice+"/"+e.Address] = "site=" + e.Site + " zone=" + e.Zone + " ready=" + strconv.FormatBool(e.Ready) + " for=" + strings.Join(e.Hints, ",")
 	}
 	return keys
 }
@@ -66,8 +67,8 @@ func parseEndpoint(place, text string) (Endpoint, error) {
 		return e, fmt.Errorf("endpoint %q has no slice", place)
 	}
 	fields := strings.Split(text, " ")
-	if len(fields) != 3 {
-		return e, fmt.Errorf("endpoint %q: %q has %d fields, want 3", place, text, len(fields))
+	if len(fields) != 4 {
+		return e, fmt.Errorf("endpoint %q: %q has %d fields, want 4", place, text, len(fields))
 	}
 	values := map[string]string{}
 	for _, f := range fields {
@@ -78,7 +79,7 @@ func parseEndpoint(place, text string) (Endpoint, error) {
 	if err != nil {
 		return e, fmt.Errorf("endpoint %q: ready in %q is neither true nor false", place, text)
 	}
-	e.Zone, e.Ready = values["zone"], ready
+	e.Site, e.Zone, e.Ready = values["site"], values["zone"], ready
 	if hints := values["for"]; hints != "" {
 		e.Hints = strings.Split(hints, ",")
 	}
