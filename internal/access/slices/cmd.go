@@ -21,7 +21,7 @@ func Command() *cobra.Command {
 		Long: "One agent beside each kube-apiserver asks its own whether it is ready, and publishes it with\n" +
 			"its zone. A zone that has lost its apiservers is adopted by one of another zone.",
 	}
-	cmd.AddCommand(runCommand(), statusCommand(), manifestCommand())
+	cmd.AddCommand(runCommand(), statusCommand(), manifestCommand(), handbackCommand(), forgetCommand())
 	return cmd
 }
 

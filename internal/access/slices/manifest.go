@@ -85,7 +85,7 @@ var distributions = map[string]distribution{
 		},
 		Manifests: "/var/lib/rancher/k3s/agent/pod-manifests/holdfast-slices.yaml", After: "k3s.service", Account: tokenConfig,
 		Reconciler: "kube-apiserver-arg: [endpoint-reconciler-type=none] in /etc/rancher/k3s/config.yaml of\n" +
-			"each server, then systemctl restart k3s, one after the other.",	},
+			"each server, then systemctl restart k3s, one after the other."},
 	"rke2": {
 		CA: "/var/lib/rancher/rke2/agent/server-ca.crt", Cert: "/var/lib/rancher/rke2/agent/client-kubelet.crt", Key: "/var/lib/rancher/rke2/agent/client-kubelet.key",
 		Mounts: []mount{
