@@ -26,6 +26,7 @@ func (p *planner) emit(pool []*cell) {
 			continue
 		}
 		want := *c.Slice
+		want.Hints = hint(want.Hints, want.Zone) // somebody may have taken it
 		w := Write{Op: UpdateSlice}
 		for _, z := range c.add {
 			want.Hints = with(want.Hints, z)
@@ -58,7 +59,10 @@ func (p *planner) end(c *cell, pool []*cell) {
 		}
 	}
 	want := *c.Slice
-	want.Ready, want.Hints = false, []string{c.Zone}
+	want.Ready, want.Hints = false, nil
+	if c.Zone != "" {
+		want.Hints = []string{c.Zone}
+	}
 	w := Write{Op: UpdateSlice, Takes: true, Why: "unready"}
 	if !c.own {
 		want.UnreadyBy = p.self.Node
@@ -72,6 +76,7 @@ func (p *planner) end(c *cell, pool []*cell) {
 // drop plans that an adopter gives zones back.
 func (p *planner) drop(c *cell, pool []*cell) {
 	want := *c.Slice
+	want.Hints = hint(want.Hints, want.Zone)
 	var gone []string
 	for _, z := range c.drop {
 		if p.needed(z, pool) {
@@ -120,7 +125,7 @@ func (p *planner) needed(zone string, pool []*cell) bool {
 // which leans as well.
 func (p *planner) support(c *cell, zone string, pool []*cell, mark bool) bool {
 	if c.taken || len(c.add) > 0 || c.lean != "" {
-		return false
+		return false // one write a plan
 	}
 	var best *cell
 	for _, w := range pool {

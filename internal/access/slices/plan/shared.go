@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Shared is what the holder of the Lease has to write, in order. An empty list
 // says that there is no need to take the Lease. Before it is acted upon, v has
@@ -65,16 +68,19 @@ type cell struct {
 	// end: the endpoint is to be unready.
 	end   bool
 	taken bool // a write that takes is planned
+	// mended: it gets its hint back, and all else waits.
+	mended bool
 }
 
 // room says that one more zone can be hinted.
-func (c *cell) room() bool { return len(c.Hints)+len(c.add) < MaxHints }
+func (c *cell) room() bool { return len(hint(c.Hints, c.Zone))+len(c.add) < MaxHints }
 
 // serves says that the zone's clients are sent here, as things stand.
 func (c *cell) serves(zone string) bool { return c.Ready && c.Hinted(zone) }
 
 func (p *planner) family(family Family) {
 	p.load(family)
+	p.mend()
 	pool := p.pool()
 	if len(pool) == 0 {
 		p.restore()
@@ -92,13 +98,13 @@ func (p *planner) load(family Family) {
 	p.cells = p.cells[:0]
 	for i := range p.v.Slices {
 		s := &p.v.Slices[i]
-		if s.Owner != Ours || s.Family != family || s.Zone == "" {
+		if s.Owner != Ours || s.Family != family {
 			continue
 		}
 		c := cell{Slice: s, own: s.Node == p.self.Node}
 		c.lapsed, c.quiet = p.lapsed(s.Node), contains(p.f.Quiet, s.Node)
 		c.steady = contains(p.f.Steady, s.Name)
-		c.fit = s.Ready && !c.lapsed && !(c.own && p.goes(family))
+		c.fit = s.Ready && s.Zone != "" && s.Hinted(s.Zone) && !c.lapsed && !(c.own && p.goes(family))
 		p.cells = append(p.cells, c)
 	}
 }
@@ -134,7 +140,7 @@ func (p *planner) pool() []*cell {
 		if c.fit {
 			fit = append(fit, c)
 		}
-		if c.Ready {
+		if c.Ready && c.Zone != "" && !c.mended {
 			ready = append(ready, c)
 		}
 	}
@@ -148,13 +154,14 @@ func (p *planner) pool() []*cell {
 // brought about: somebody deleted or changed slices by hand. An apiserver that
 // is unwell may answer; an empty list never does.
 func (p *planner) restore() {
-	if p.alone || p.reconciled() {
+	if p.alone || p.reconciled() || slices.ContainsFunc(p.cells, func(c cell) bool { return c.Ready }) {
 		return
 	}
 	var best *cell
 	for i := range p.cells {
 		c := &p.cells[i]
 		switch {
+		case c.Zone == "" || c.mended:
 		case best == nil, best.lapsed && !c.lapsed:
 			best = c
 		case best.lapsed == c.lapsed && best.quiet && !c.quiet:
@@ -183,11 +190,39 @@ func (p *planner) reconciled() bool {
 	return false
 }
 
+// mend gives back what somebody took from a slice, for its owner may not be
+// there: the hint for its zone, and the zone, which the slice kubernetes
+// remembers. One endpoint without them switches zones off for everybody.
+func (p *planner) mend() {
+	for i := range p.cells {
+		c := &p.cells[i]
+		if zone := p.zoneOf(c); !p.alone && zone != "" && !c.Hinted(zone) {
+			want := *c.Slice
+			want.Zone, want.Hints = zone, hint(want.Hints, zone)
+			p.first = append(p.first, Write{Op: UpdateSlice, Slice: want, Why: "zone " + zone + " is hinted again; somebody had taken it"})
+			c.mended = true
+		}
+	}
+}
+
+// zoneOf is the zone of a slice, or what is remembered of it.
+func (p *planner) zoneOf(c *cell) string {
+	if c.Zone != "" || p.v.Combined == nil {
+		return c.Zone
+	}
+	for _, m := range p.v.Combined.Members {
+		if m.Node == c.Node {
+			return m.Zone
+		}
+	}
+	return ""
+}
+
 // doom marks what has to become unready, and what is left of the unready.
 func (p *planner) doom() {
 	for i := range p.cells {
 		c := &p.cells[i]
-		c.end = c.Ready && !c.fit
+		c.end = c.Ready && !c.mended && (c.lapsed || c.own && p.goes(c.Family))
 		if p.alone {
 			c.end = c.end && c.own
 		}

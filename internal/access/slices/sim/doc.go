@@ -1,0 +1,2 @@
+// Package sim runs the plan of endpoints through simulated time.
+package sim

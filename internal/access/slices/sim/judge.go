@@ -1,0 +1,314 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
+)
+
+const (
+	// tick is how often the judge looks at what lasts.
+	tick = 250 * time.Millisecond
+	// memory is how long after a hand in our objects, or a change of Nodes,
+	// writes that were planned before may still arrive: 20 s late, from a reading
+	// that waited for a watch frozen for as long.
+	memory = time.Minute
+	// serveWithin is how long a zone may be without an endpoint, and two adopters
+	// may last, while an agent can act and the Lease is not in dead hands.
+	serveWithin = 3 * time.Second
+	// passOn is how much longer if it is: the rest of a turn, and two looks.
+	passOn = turn + turn/4 + 2*lookAgain
+	// restoreWithin is the same for a list that somebody emptied by hand, after
+	// which owners and holder may undo one another's first attempts.
+	restoreWithin = 2*serveWithin + passOn
+)
+
+const allZones = 7
+
+// sight is what datapaths see.
+type sight struct {
+	union, own [families]int
+	served     [families][allZones]bool
+	adopters   [families][allZones]int
+}
+
+// judge knows the truth of one schedule, and what was broken first.
+type judge struct {
+	broken string
+	// tampered and moved are when somebody last put a hand in our objects, and
+	// Nodes last changed zones.
+	tampered, moved time.Duration
+	// readySince is since when each apiserver has been ready; never is not.
+	readySince [most]time.Duration
+	ableSince  [most]time.Duration
+	// handed is when the Lease was last not in the hands of who can act.
+	handed time.Duration
+	// unserved, doubled and empty are since when; never is not.
+	unserved, doubled [families][allZones]time.Duration
+	empty             [families]time.Duration
+
+	Commits, Marks, Adoptions, Withdrawals, Takeovers, Late int
+	lastWrite                                               time.Duration
+}
+
+func (j *judge) reset() {
+	*j = judge{tampered: never, moved: never, handed: never}
+	for i := range most {
+		j.readySince[i], j.ableSince[i] = never, never
+	}
+	for f := range families {
+		j.empty[f] = never
+		for z := range allZones {
+			j.unserved[f][z], j.doubled[f][z] = never, never
+		}
+	}
+}
+
+func (w *World) breach(format string, args ...any) {
+	if w.judge.broken == "" {
+		w.judge.broken = fmt.Sprintf("at %s: ", w.now) + fmt.Sprintf(format, args...)
+		w.trace("BROKEN: %s", w.judge.broken)
+	}
+}
+
+// sight looks at the store as kube-proxy does.
+func (w *World) sight() sight {
+	var s sight
+	for o := firstSlice; o < firstAgent; o++ {
+		e := w.store.slice(o)
+		if e == nil || !e.Ready {
+			continue
+		}
+		f := familyOf(e.Family)
+		s.own[f]++
+		for _, h := range e.Hints {
+			z := h[0] - 'a'
+			s.served[f][z] = true
+			if h != e.Zone {
+				s.adopters[f][z]++
+			}
+		}
+	}
+	s.union = s.own
+	if c := w.store.kubernetes(); c != nil && c.Owner == plan.Reconciler {
+		for _, m := range c.Members {
+			if m.Ready {
+				s.union[familyOf(c.Family)]++
+			}
+		}
+	}
+	return s
+}
+
+func familyOf(f plan.Family) int {
+	if f == plan.IPv6 {
+		return 1
+	}
+	return 0
+}
+
+// judgeCommit compares what datapaths saw before and after a write; r is nil
+// for one that no agent made.
+func (w *World) judgeCommit(before sight, r *request, wr *plan.Write) {
+	after := w.sight()
+	if r == nil {
+		return
+	}
+	w.judge.Commits++
+	if wr.Op != plan.ProbeCombined {
+		w.judge.lastWrite = w.now
+	}
+	if w.now > r.held && !r.alone {
+		w.judge.Late++
+	}
+	w.judgeContent(r, wr)
+	calm := w.now-w.judge.tampered > memory
+	for f := range families {
+		if calm && before.own[f] > 0 && after.own[f] == 0 {
+			w.breach("%s left no endpoint ready with %s", name(r.agent), wr.Op)
+		}
+		if calm && before.union[f] > 0 && after.union[f] == 0 {
+			w.breach("%s left nothing for kube-proxy with %s", name(r.agent), wr.Op)
+		}
+		if !calm || w.now-w.judge.moved <= memory {
+			continue
+		}
+		for z, zone := range zoneNames {
+			if before.served[f][z] && !after.served[f][z] && w.inhabitants(zone) > 0 {
+				w.breach("%s left zone %s without an endpoint", name(r.agent), zone)
+			}
+			w.judgeAdopters(before.adopters[f][z], after.adopters[f][z], zone, r)
+		}
+	}
+}
+
+func (w *World) judgeAdopters(before, after int, zone string, r *request) {
+	switch {
+	case after <= before:
+	case after > 1 && !r.alone && w.now <= r.held && !w.replaces(r, zone):
+		w.breach("%s gave zone %s %d adopters, in its turn", name(r.agent), zone, after)
+	default:
+		w.judge.Adoptions++
+	}
+}
+
+// replaces says that the same plan goes on to end another adopter of the zone:
+// the new one comes first, so that its clients are never without.
+func (w *World) replaces(r *request, zone string) bool {
+	for i := range r.rest {
+		s := w.store.slice(objectOf(&r.rest[i].Slice))
+		if r.rest[i].Takes && s != nil && s.Hinted(zone) && s.Zone != zone {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeContent looks at one write alone.
+func (w *World) judgeContent(r *request, wr *plan.Write) {
+	switch s := &wr.Slice; wr.Op {
+	case plan.CreateSlice, plan.UpdateSlice:
+		if (s.Zone == "" || !s.Hinted(s.Zone)) && !r.blank {
+			w.breach("%s published %s without zone or hint", name(r.agent), s.Name)
+		}
+		if s.Owner != plan.Ours {
+			w.breach("%s wrote %s, which is not ours", name(r.agent), s.Name)
+		}
+		if !s.Ready && s.Node == name(r.agent) {
+			w.judge.Withdrawals++
+		}
+		if s.UnreadyBy == name(r.agent) && !s.Ready && s.Node != name(r.agent) {
+			w.judgeMark(r, index(s.Node))
+		}
+	case plan.UpdateCombined, plan.CreateCombined:
+		for _, m := range wr.Combined.Members {
+			if m.Zone == "" {
+				w.breach("%s published %s in kubernetes without zone", name(r.agent), m.Address)
+			}
+		}
+		if wr.Takes {
+			w.judgeTakeover(r)
+		}
+	}
+}
+
+// judgeMark wants both Leases of a marked node to have stood still for Lapse
+// when the marker read them, by any clock that runs at a legal rate.
+func (w *World) judgeMark(r *request, node int) {
+	w.judge.Marks++
+	if r.based == nil {
+		w.breach("%s marked node %s without reading", name(r.agent), name(node))
+		return
+	}
+	for _, o := range []object{firstAgent + object(node), firstIdentity + object(node)} {
+		i := r.based.fresh[o]
+		if i < 0 {
+			continue
+		}
+		if silent := r.based.at - w.store.leasedAt[i]; silent < w.shape.Settings.Lapse*98/100 {
+			w.breach("%s marked node %s, of which %s was only %s old", name(r.agent), name(node), w.store.leases[i].Name, silent)
+		}
+	}
+}
+
+// judgeTakeover wants no apiserver to be writing the slice kubernetes.
+func (w *World) judgeTakeover(r *request) {
+	w.judge.Takeovers++
+	for i := range w.n {
+		if w.machines[i].reconciles && w.ready(i) && w.now-w.judge.readySince[i] > w.shape.Settings.Survive {
+			w.breach("%s took kubernetes over from the reconciler of %s, which runs", name(r.agent), name(i))
+		}
+	}
+}
+
+// refresh notes what a fault changed at once.
+func (w *World) refresh() {
+	for i := range w.n {
+		switch since := &w.judge.readySince[i]; {
+		case !w.ready(i):
+			*since = never
+		case *since == never:
+			*since = w.now
+		}
+	}
+	w.recheckAll()
+}
+
+// able says that an agent can do what is to do.
+func (w *World) able(i int) bool {
+	a := &w.agents[i]
+	return a.up && a.stopped <= w.now && a.frozen <= w.now && a.troubled <= w.now && a.listed &&
+		w.now-a.booted > 2*time.Second && w.answered(i)
+}
+
+// look judges what lasts.
+func (w *World) look() {
+	j := &w.judge
+	able := never
+	for i := range w.n {
+		switch since := &j.ableSince[i]; {
+		case !w.able(i):
+			*since = never
+		case *since == never:
+			*since = w.now
+		}
+		if j.ableSince[i] != never && (able == never || j.ableSince[i] < able) {
+			able = j.ableSince[i]
+		}
+	}
+	if l := w.store.lock; !l.exists || l.holder >= 0 && j.ableSince[l.holder] == never {
+		j.handed = w.now
+	}
+	s := w.sight()
+	for f := range families {
+		if f == 1 && !w.shape.Dual {
+			continue
+		}
+		w.lasts(&j.empty[f], s.union[f] == 0 && w.anySlice(f), able, restoreWithin, "no endpoint is ready")
+		for z, zone := range zoneNames {
+			inhabited := w.inhabitants(zone) > 0 && s.own[f] > 0
+			w.lasts(&j.unserved[f][z], inhabited && !s.served[f][z], able, serveWithin, "zone %s has no endpoint", zone)
+			w.lasts(&j.doubled[f][z], inhabited && s.adopters[f][z] > 1 && w.anyWell(), able, serveWithin, "zone %s has %d adopters", zone, s.adopters[f][z])
+		}
+	}
+}
+
+// anyWell says that some endpoint that is ready should be: where none is,
+// nothing is taken away from any.
+func (w *World) anyWell() bool {
+	for o := firstSlice; o < firstAgent; o++ {
+		if s := w.store.slice(o); s != nil && s.Ready && w.ready(index(s.Node)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *World) anySlice(f int) bool {
+	for i := range w.n {
+		if w.store.slice(firstSlice+object(i*families+f)) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// lasts breaks the schedule when something has gone on for longer than bound
+// although an agent could have ended it.
+func (w *World) lasts(since *time.Duration, is bool, able, bound time.Duration, format string, args ...any) {
+	switch {
+	case !is:
+		*since = never
+		return
+	case *since == never:
+		*since = w.now
+	}
+	if able == never {
+		return
+	}
+	from := max(*since, able)
+	if w.now-max(from, w.judge.handed) > bound || w.now-from > bound+passOn {
+		w.breach("for %s "+format, append([]any{w.now - from}, args...)...)
+	}
+}

@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
+)
+
+// patience is how long an agent waits for an answer.
+const patience = 2500 * time.Millisecond
+
+type verb uint8
+
+const (
+	vRead   verb = iota // everything, linearizably
+	vWrite              // one object
+	vRenew              // the agent's own Lease
+	vLook               // the Lease by which agents take turns
+	vTake               // the same, by compare-and-swap
+	vReturn             // give it back, by compare-and-swap
+)
+
+// request is on its way to the store, or was.
+type request struct {
+	verb  verb
+	agent int
+	life  uint32
+	sent  time.Duration
+	write plan.Write
+	rest  []plan.Write // what is to follow it
+	rev   int          // vTake, vReturn: what must stand
+	lock  record
+	fresh heads
+	at    time.Duration // it reached the store
+	// held is until when its sender may hold the Lease, by the world's clock.
+	held time.Duration
+	// alone: the write is of a withdrawal without the Lease.
+	alone bool
+	// based is the reading that the write rests on; nil is the watches.
+	based   *request
+	blank   bool // what it changes had no zone, by somebody's hand
+	done    bool
+	failed  bool // the store said no
+	unheard bool // no answer arrives
+}
+
+// send lets a request go, to its fate.
+func (w *World) send(a *agent, r request) {
+	r.agent, r.life, r.sent = a.i, a.life, w.now
+	w.requests = append(w.requests, r)
+	id := int32(len(w.requests) - 1)
+	q := &w.requests[id]
+	defer func() {
+		if w.Trace != nil && q.verb != vRenew {
+			w.trace("    %s sends %d %s (unheard %t, phase %d)", name(a.i), r.verb, r.write.Slice.Name, q.unheard, a.phase)
+		}
+	}()
+	there := w.between(time.Millisecond, 40*time.Millisecond)
+	back := there + w.between(time.Millisecond, 40*time.Millisecond)
+	switch {
+	case !w.answered(a.i):
+		back = w.between(20*time.Millisecond, patience)
+		there, q.unheard = -1, true
+	case w.chance(w.shape.Lost):
+		back, q.unheard = patience, true
+		if w.chance(0.5) {
+			there = -1
+		}
+	case w.chance(w.shape.Late):
+		there, back, q.unheard = w.between(patience/4, 20*time.Second), patience, true
+	}
+	if q.unheard {
+		a.troubled = w.now + back
+	}
+	if there >= 0 {
+		w.after(there, event{kind: evExec, x: id})
+	}
+	w.after(back, event{kind: evReply, a: int8(a.i), life: a.life, x: id})
+}
+
+// exec is the request at the store.
+func (w *World) exec(r *request) {
+	r.at, r.done = w.now, true
+	switch r.verb {
+	case vRead:
+		r.fresh = w.store.head
+	case vLook:
+		r.lock = w.store.lock
+	case vTake, vReturn:
+		w.execLock(r)
+	case vRenew:
+		i := r.agent
+		w.store.putLease(firstAgent+object(i), w.now, plan.Lease{
+			Role: plan.Agent, Name: leases[i], Node: name(i), Holder: name(i), Identity: identities[i], Distances: w.agents[i].distances,
+		})
+		w.spread()
+	case vWrite:
+		w.execWrite(r)
+	}
+}
+
+func (w *World) execLock(r *request) {
+	l := &w.store.lock
+	if l.exists != (r.rev > 0) || l.rev != r.rev {
+		r.failed = true
+		return
+	}
+	w.store.rev++
+	*l = record{exists: true, holder: -1, rev: w.store.rev}
+	if r.verb == vTake {
+		l.holder = int8(r.agent)
+	}
+	r.lock = *l
+}
+
+func (w *World) execWrite(r *request) {
+	before := w.sight()
+	if r.write.Slice.Name != "" {
+		is := w.store.slice(objectOf(&r.write.Slice))
+		r.blank = is != nil && is.Zone == ""
+	}
+	done, changed := w.store.apply(&r.write)
+	r.failed = !done
+	if !changed {
+		return
+	}
+	if w.Trace != nil {
+		w.traceWrite(r)
+	}
+	w.judgeCommit(before, r, &r.write)
+	w.spread()
+}
+
+func (w *World) traceWrite(r *request) {
+	s := &r.write.Slice
+	how := ""
+	if w.now > r.held {
+		how = " (late)"
+	}
+	switch {
+	case s.Name == "":
+		w.trace("%s writes %s%s: %s", name(r.agent), r.write.Op, how, r.write.Why)
+	default:
+		w.trace("%s writes %s %s%s: zone %s hints %v ready %t by %q lean %q: %s", name(r.agent), r.write.Op, s.Name, how, s.Zone, s.Hints, s.Ready, s.UnreadyBy, s.Lean, r.write.Why)
+	}
+}

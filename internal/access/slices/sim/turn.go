@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
+)
+
+// reply goes on where the agent waited for an answer.
+func (w *World) reply(a *agent, r *request) {
+	good := r.done && !r.failed && !r.unheard
+	switch r.verb {
+	case vLook:
+		w.looked(a, r, good)
+	case vTake:
+		w.took(a, r, good)
+	case vRead:
+		w.read(a, r, good)
+	case vWrite:
+		w.wrote(a, good)
+	case vReturn:
+		w.rest(a, 2*w.shape.Lag) // the watch has yet to bring what was written
+	}
+}
+
+func (w *World) looked(a *agent, r *request, good bool) {
+	now := a.clock(w.now)
+	switch {
+	case !good:
+		w.again(a)
+		return
+	case r.lock != a.seen:
+		a.seen, a.first = r.lock, now
+	}
+	free := r.lock.exists && (r.lock.holder < 0 || now-a.first >= turn)
+	if !free && r.lock.exists && !w.rules.lawless {
+		w.again(a)
+		return
+	}
+	a.phase = taking
+	a.until = now + turn - margin
+	w.send(a, request{verb: vTake, rev: r.lock.rev})
+}
+
+// again looks at the Lease again in a while, or withdraws without it.
+func (w *World) again(a *agent) {
+	a.until = 0
+	if a.self.Health == plan.Unready && w.now-a.wants >= lonely {
+		a.alone, a.phase = true, reading
+		w.send(a, request{verb: vRead})
+		return
+	}
+	w.rest(a, w.between(lookAgain, lookAgain+lookAgain/2))
+}
+
+func (w *World) took(a *agent, r *request, good bool) {
+	switch {
+	case !good && r.done && r.failed && w.rules.lawless:
+	case !good, r.rev == 0: // one that was just made is good for the next turn only
+		w.again(a)
+		return
+	}
+	a.mine = r.lock.rev
+	a.phase = reading
+	w.send(a, request{verb: vRead})
+}
+
+func (w *World) read(a *agent, r *request, good bool) {
+	if !good {
+		w.giveUp(a)
+		return
+	}
+	w.store.view(&r.fresh, &a.view)
+	if w.rules.distort != nil {
+		w.rules.distort(w, &a.view)
+	}
+	facts := a.observer.Facts(a.clock(w.now))
+	writes := w.shared(a, &facts)
+	a.rounds++
+	if len(writes) == 0 || a.rounds > 8 || !w.mayWrite(a) {
+		w.giveUp(a)
+		return
+	}
+	based := *r
+	a.phase, a.plan, a.fresh = writing, writes, &based
+	w.sendNext(a)
+}
+
+// mayWrite says that the turn is not over, or that none is needed.
+func (w *World) mayWrite(a *agent) bool {
+	return a.alone || w.rules.lawless || a.clock(w.now) < a.until
+}
+
+// wrote goes on with the plan. What was not done, or may not have been, ends
+// it: everything is read anew.
+func (w *World) wrote(a *agent, good bool) {
+	switch {
+	case a.phase == owning && (len(a.plan) == 0 || !good):
+		d := 2 * w.shape.Lag
+		if !good {
+			d = w.between(300*time.Millisecond, 700*time.Millisecond)
+		}
+		w.rest(a, d)
+	case !good, len(a.plan) == 0:
+		if !w.mayWrite(a) {
+			w.giveUp(a)
+			return
+		}
+		a.phase = reading
+		w.send(a, request{verb: vRead})
+	case a.phase == writing && !w.mayWrite(a):
+		w.giveUp(a)
+	default:
+		w.sendNext(a)
+	}
+}
+
+// giveUp ends the turn, and the Lease with it.
+func (w *World) giveUp(a *agent) {
+	a.wants = 0
+	if a.alone || a.clock(w.now) >= a.until {
+		w.rest(a, w.between(lookAgain, 2*lookAgain))
+		return
+	}
+	a.phase, a.until = returning, 0
+	w.send(a, request{verb: vReturn, rev: a.mine})
+}
