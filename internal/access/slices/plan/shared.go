@@ -83,7 +83,7 @@ func (p *planner) family(family Family) {
 	p.mend()
 	pool := p.pool()
 	if len(pool) == 0 {
-		p.restore()
+		p.restore(family)
 		return
 	}
 	p.adopt(pool)
@@ -153,8 +153,8 @@ func (p *planner) pool() []*cell {
 // restore makes one endpoint ready when none is, which no agent can have
 // brought about: somebody deleted or changed slices by hand. An apiserver that
 // is unwell may answer; an empty list never does.
-func (p *planner) restore() {
-	if p.alone || p.reconciled() || slices.ContainsFunc(p.cells, func(c cell) bool { return c.Ready }) {
+func (p *planner) restore(family Family) {
+	if p.alone || p.reconciled(family) || slices.ContainsFunc(p.cells, func(c cell) bool { return c.Ready }) {
 		return
 	}
 	var best *cell
@@ -177,9 +177,9 @@ func (p *planner) restore() {
 }
 
 // reconciled says that the apiservers' own slice has a ready endpoint.
-func (p *planner) reconciled() bool {
+func (p *planner) reconciled(family Family) bool {
 	c := p.v.Combined
-	if c == nil || c.Owner != Reconciler {
+	if c == nil || c.Owner != Reconciler || c.Family != family {
 		return false
 	}
 	for i := range c.Members {

@@ -10,7 +10,7 @@ func (p *planner) adopt(pool []*cell) {
 			p.place(zone, pool)
 		}
 	}
-	if p.v.ZonesKnown && p.takes(pool) {
+	if p.v.ZonesKnown && !p.alone {
 		p.release(pool)
 	}
 }

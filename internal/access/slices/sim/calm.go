@@ -111,7 +111,7 @@ func (w *World) checkEndpoints(v *plan.View, family plan.Family) {
 	for i := range v.Slices {
 		if s := &v.Slices[i]; s.Family == family && s.Ready {
 			ready++
-			if n := index(s.Node); !w.gone(n) && (w.ready(n) || !w.speaks(n)) {
+			if n := index(s.Node); s.Zone != "" && !w.gone(n) && (w.ready(n) || !w.speaks(n)) {
 				fit++
 			}
 		}
@@ -121,7 +121,7 @@ func (w *World) checkEndpoints(v *plan.View, family plan.Family) {
 		switch well := w.ready(i); {
 		case s == nil && w.speaks(i) && well && w.machines[i].zone != "":
 			w.breach("calm, and node %s has no slice", name(i))
-		case s == nil:
+		case s == nil, s.Zone == "" && w.machines[i].zone == "":
 		case w.speaks(i) && well != s.Ready && (well || fit > 0):
 			w.breach("calm, and %s is ready: %t, its apiserver %t", s.Name, s.Ready, well)
 		case w.gone(i) && s.Ready && fit > 0:
@@ -146,7 +146,7 @@ func readyOf(all []Endpoint) []Endpoint {
 func (w *World) checkZones(v *plan.View, family plan.Family) {
 	s := w.sight()
 	f := familyOf(family)
-	if s.own[f] == 0 {
+	if s.zoned[f] == 0 {
 		return
 	}
 	seen := Visible(v, family)
@@ -178,7 +178,7 @@ func (w *World) checkZones(v *plan.View, family plan.Family) {
 func (w *World) anyFit(v *plan.View, family plan.Family) bool {
 	for i := range v.Slices {
 		s := &v.Slices[i]
-		if n := index(s.Node); s.Family == family && s.Ready && !w.gone(n) && (w.ready(n) || !w.speaks(n)) {
+		if n := index(s.Node); s.Family == family && s.Ready && s.Zone != "" && !w.gone(n) && (w.ready(n) || !w.speaks(n)) {
 			return true
 		}
 	}

@@ -20,10 +20,9 @@ const (
 // machine is a control-plane node: its etcd member runs while it is up.
 type machine struct {
 	up, isolated bool
-	serving      bool // the apiserver runs
-	hung         bool // and answers nobody
-	reconciles   bool // it was started with its own reconciler
-	since        time.Duration
+	serving      bool   // the apiserver runs
+	hung         bool   // and answers nobody
+	reconciles   bool   // it was started with its own reconciler
 	zone         string // the label of its Node; empty is none
 }
 

@@ -28,9 +28,11 @@ const allZones = 7
 
 // sight is what datapaths see.
 type sight struct {
-	union, own [families]int
-	served     [families][allZones]bool
-	adopters   [families][allZones]int
+	// union counts what is ready, own what of it is ours, zoned what of that has
+	// a zone and hints it.
+	union, own, zoned [families]int
+	served            [families][allZones]bool
+	adopters          [families][allZones]int
 }
 
 // judge knows the truth of one schedule, and what was broken first.
@@ -42,6 +44,8 @@ type judge struct {
 	// readySince is since when each apiserver has been ready; never is not.
 	readySince [most]time.Duration
 	ableSince  [most]time.Duration
+	// overtaken is when somebody last wrote who did not hold the Lease.
+	overtaken time.Duration
 	// handed is when the Lease was last not in the hands of who can act.
 	handed time.Duration
 	// unserved, doubled and empty are since when; never is not.
@@ -53,7 +57,7 @@ type judge struct {
 }
 
 func (j *judge) reset() {
-	*j = judge{tampered: never, moved: never, handed: never}
+	*j = judge{tampered: never, moved: never, handed: never, overtaken: never}
 	for i := range most {
 		j.readySince[i], j.ableSince[i] = never, never
 	}
@@ -69,6 +73,7 @@ func (w *World) breach(format string, args ...any) {
 	if w.judge.broken == "" {
 		w.judge.broken = fmt.Sprintf("at %s: ", w.now) + fmt.Sprintf(format, args...)
 		w.trace("BROKEN: %s", w.judge.broken)
+		w.dump()
 	}
 }
 
@@ -82,6 +87,9 @@ func (w *World) sight() sight {
 		}
 		f := familyOf(e.Family)
 		s.own[f]++
+		if e.Zone != "" && e.Hinted(e.Zone) {
+			s.zoned[f]++
+		}
 		for _, h := range e.Hints {
 			z := h[0] - 'a'
 			s.served[f][z] = true
@@ -119,8 +127,11 @@ func (w *World) judgeCommit(before sight, r *request, wr *plan.Write) {
 	if wr.Op != plan.ProbeCombined {
 		w.judge.lastWrite = w.now
 	}
-	if w.now > r.held && !r.alone {
-		w.judge.Late++
+	if r.based != nil && !w.inTurn(r) {
+		w.judge.overtaken = w.now
+		if !r.alone {
+			w.judge.Late++
+		}
 	}
 	w.judgeContent(r, wr)
 	calm := w.now-w.judge.tampered > memory
@@ -146,17 +157,24 @@ func (w *World) judgeCommit(before sight, r *request, wr *plan.Write) {
 func (w *World) judgeAdopters(before, after int, zone string, r *request) {
 	switch {
 	case after <= before:
-	case after > 1 && !r.alone && w.now <= r.held && !w.replaces(r, zone):
+	case r.based == nil: // an owner who is well again, or has moved
+	case after > 1 && w.inTurn(r) && w.judge.overtaken < r.based.at && !w.replaces(r, zone):
 		w.breach("%s gave zone %s %d adopters, in its turn", name(r.agent), zone, after)
 	default:
 		w.judge.Adoptions++
 	}
 }
 
+// inTurn says that a write is done while its writer holds the Lease.
+func (w *World) inTurn(r *request) bool { return !r.alone && r.based != nil && w.now <= r.held }
+
 // replaces says that the same plan goes on to end another adopter of the zone:
 // the new one comes first, so that its clients are never without.
 func (w *World) replaces(r *request, zone string) bool {
 	for i := range r.rest {
+		if r.rest[i].Slice.Name == "" {
+			continue
+		}
 		s := w.store.slice(objectOf(&r.rest[i].Slice))
 		if r.rest[i].Takes && s != nil && s.Hinted(zone) && s.Zone != zone {
 			return true
@@ -175,10 +193,10 @@ func (w *World) judgeContent(r *request, wr *plan.Write) {
 		if s.Owner != plan.Ours {
 			w.breach("%s wrote %s, which is not ours", name(r.agent), s.Name)
 		}
-		if !s.Ready && s.Node == name(r.agent) {
+		if r.ready && !s.Ready && s.Node == name(r.agent) {
 			w.judge.Withdrawals++
 		}
-		if s.UnreadyBy == name(r.agent) && !s.Ready && s.Node != name(r.agent) {
+		if s.UnreadyBy == name(r.agent) && r.ready && !s.Ready && s.Node != name(r.agent) {
 			w.judgeMark(r, index(s.Node))
 		}
 	case plan.UpdateCombined, plan.CreateCombined:
@@ -257,21 +275,42 @@ func (w *World) look() {
 			able = j.ableSince[i]
 		}
 	}
-	if l := w.store.lock; !l.exists || l.holder >= 0 && j.ableSince[l.holder] == never {
-		j.handed = w.now
+	if !w.inGoodHands() {
+		j.handed = max(j.handed, w.now)
 	}
 	s := w.sight()
-	for f := range families {
-		if f == 1 && !w.shape.Dual {
-			continue
+	w.lookAt(0, &s, able)
+	if w.shape.Dual {
+		w.lookAt(1, &s, able)
+	}
+}
+
+func (w *World) lookAt(f int, s *sight, able time.Duration) {
+	j := &w.judge
+	if d := w.lasts(&j.empty[f], s.union[f] == 0 && w.anySlice(f), able, restoreWithin); d > 0 {
+		w.breach("for %s no endpoint is ready", d)
+	}
+	well := w.anyWell()
+	for z, zone := range zoneNames {
+		inhabited := s.zoned[f] > 0 && w.inhabitants(zone) > 0
+		if d := w.lasts(&j.unserved[f][z], inhabited && !s.served[f][z], able, serveWithin); d > 0 {
+			w.breach("for %s zone %s has no endpoint", d, zone)
 		}
-		w.lasts(&j.empty[f], s.union[f] == 0 && w.anySlice(f), able, restoreWithin, "no endpoint is ready")
-		for z, zone := range zoneNames {
-			inhabited := w.inhabitants(zone) > 0 && s.own[f] > 0
-			w.lasts(&j.unserved[f][z], inhabited && !s.served[f][z], able, serveWithin, "zone %s has no endpoint", zone)
-			w.lasts(&j.doubled[f][z], inhabited && s.adopters[f][z] > 1 && w.anyWell(), able, serveWithin, "zone %s has %d adopters", zone, s.adopters[f][z])
+		if d := w.lasts(&j.doubled[f][z], inhabited && well && s.adopters[f][z] > 1, able, serveWithin); d > 0 {
+			w.breach("for %s zone %s has %d adopters", d, zone, s.adopters[f][z])
 		}
 	}
+}
+
+// inGoodHands says that the Lease is free, or held by who can act in its turn,
+// and not by who died or whose turn is over.
+func (w *World) inGoodHands() bool {
+	l := w.store.lock
+	if !l.exists || l.holder < 0 {
+		return l.exists
+	}
+	a := &w.agents[l.holder]
+	return w.judge.ableSince[l.holder] != never && a.clock(w.now) < a.until
 }
 
 // anyWell says that some endpoint that is ready should be: where none is,
@@ -294,21 +333,23 @@ func (w *World) anySlice(f int) bool {
 	return false
 }
 
-// lasts breaks the schedule when something has gone on for longer than bound
-// although an agent could have ended it.
-func (w *World) lasts(since *time.Duration, is bool, able, bound time.Duration, format string, args ...any) {
+// lasts is for how long something has gone on although an agent could have
+// ended it, if that is longer than bound.
+func (w *World) lasts(since *time.Duration, is bool, able, bound time.Duration) time.Duration {
 	switch {
 	case !is:
 		*since = never
-		return
+		return 0
 	case *since == never:
 		*since = w.now
 	}
 	if able == never {
-		return
+		return 0
 	}
 	from := max(*since, able)
-	if w.now-max(from, w.judge.handed) > bound || w.now-from > bound+passOn {
-		w.breach("for %s "+format, append([]any{w.now - from}, args...)...)
+	lossless := w.shape.Lost == 0 && w.shape.Late == 0
+	if w.now-max(from, w.judge.handed) > bound || lossless && w.now-from > bound+passOn {
+		return w.now - from
 	}
+	return 0
 }

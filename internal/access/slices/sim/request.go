@@ -37,11 +37,13 @@ type request struct {
 	// alone: the write is of a withdrawal without the Lease.
 	alone bool
 	// based is the reading that the write rests on; nil is the watches.
-	based   *request
-	blank   bool // what it changes had no zone, by somebody's hand
-	done    bool
-	failed  bool // the store said no
-	unheard bool // no answer arrives
+	based *request
+	// blank and ready say that what it changes had no zone, by somebody's hand,
+	// and that it was ready.
+	blank, ready bool
+	done         bool
+	failed       bool // the store said no
+	unheard      bool // no answer arrives
 }
 
 // send lets a request go, to its fate.
@@ -50,11 +52,6 @@ func (w *World) send(a *agent, r request) {
 	w.requests = append(w.requests, r)
 	id := int32(len(w.requests) - 1)
 	q := &w.requests[id]
-	defer func() {
-		if w.Trace != nil && q.verb != vRenew {
-			w.trace("    %s sends %d %s (unheard %t, phase %d)", name(a.i), r.verb, r.write.Slice.Name, q.unheard, a.phase)
-		}
-	}()
 	there := w.between(time.Millisecond, 40*time.Millisecond)
 	back := there + w.between(time.Millisecond, 40*time.Millisecond)
 	switch {
@@ -105,6 +102,9 @@ func (w *World) execLock(r *request) {
 		r.failed = true
 		return
 	}
+	if !l.exists { // whoever had it before somebody deleted it does not know yet
+		w.judge.handed = w.now + turn
+	}
 	w.store.rev++
 	*l = record{exists: true, holder: -1, rev: w.store.rev}
 	if r.verb == vTake {
@@ -117,7 +117,7 @@ func (w *World) execWrite(r *request) {
 	before := w.sight()
 	if r.write.Slice.Name != "" {
 		is := w.store.slice(objectOf(&r.write.Slice))
-		r.blank = is != nil && is.Zone == ""
+		r.blank, r.ready = is != nil && is.Zone == "", is != nil && is.Ready
 	}
 	done, changed := w.store.apply(&r.write)
 	r.failed = !done

@@ -38,12 +38,25 @@ func (w *World) schedule(seed uint64, bent rules) Result {
 	for at := w.between(0, 20*time.Second); at < length; at += w.between(0, 2*mean) {
 		w.injectRandom(at, kinds)
 	}
+	if w.shape.Reconcile && rng.IntN(2) == 0 {
+		w.switchOver(w.between(10*time.Second, 60*time.Second))
+	}
 	w.Run(length)
 	if w.judge.broken == "" {
 		w.calm()
 	}
 	j := &w.judge
 	return Result{len(w.faults), j.Commits, j.Marks, j.Adoptions, j.Withdrawals, j.Takeovers, j.Late, w.now, j.broken}
+}
+
+// switchOver restarts one apiserver after another without its reconciler.
+func (w *World) switchOver(at time.Duration) {
+	for i := range w.n {
+		w.Inject(at, Fault{Do: Stop, A: i})
+		at += w.between(time.Second, 5*time.Second)
+		w.Inject(at, Fault{Do: Start, A: i, P: -1})
+		at += w.between(time.Second, 8*time.Second)
+	}
 }
 
 func randomShape(rng *rand.Rand) Shape {
