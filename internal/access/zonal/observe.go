@@ -188,12 +188,13 @@ func (o *observer) endpoints(ctx context.Context) {
 
 // restart follows the endpoints of the given Services until it is stopped.
 func (o *observer) restart(ctx context.Context, services []Key) (stop func()) {
-	o.setWatched(nil)
 	names := map[string]bool{}
 	for _, k := range services {
 		names[k.Name] = true
 	}
+	o.retain(services)
 	if len(names) == 0 || len(names) > mostNames {
+		o.retain(nil)
 		o.view.update(func() { clear(o.view.ready) })
 		return func() {}
 	}
@@ -216,26 +217,29 @@ func (o *observer) restart(ctx context.Context, services []Key) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-func (o *observer) setWatched(all map[Key]bool) {
+// retain keeps what is known about the Services, and no others, until they are
+// listed anew: so a Service that is added leaves the word about the rest alone.
+func (o *observer) retain(services []Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.watched = all
+	fresh := map[Key]bool{}
+	for _, k := range services {
+		if o.watched[k] {
+			fresh[k] = true
+		}
+	}
+	o.watched = fresh
 }
 
 // watch notes that the endpoints of the Services in namespace are known.
 func (o *observer) watch(namespace string, services []Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	fresh := maps.Clone(o.watched)
-	if fresh == nil {
-		fresh = map[Key]bool{}
-	}
 	for _, k := range services {
 		if within(namespace, k) {
-			fresh[k] = true
+			o.watched[k] = true
 		}
 	}
-	o.watched = fresh
 }
 
 // zonesOf is what is known about where a Service's endpoints are.

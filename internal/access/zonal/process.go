@@ -95,7 +95,12 @@ func run(ctx context.Context, stderr io.Writer, settings Settings) error {
 	if err != nil {
 		return err
 	}
-	p := newProcess(settings, log)
+	newProcess(settings, log).run(ctx)
+	return nil
+}
+
+func (p *process) run(ctx context.Context) {
+	settings := p.settings
 	p.log.Info("started", "identity", p.lock.Identity, "namespaces", len(settings.Namespaces), "dry_run", settings.DryRun)
 	var wg sync.WaitGroup
 	wg.Go(func() { p.serve(ctx) })
@@ -105,7 +110,6 @@ func run(ctx context.Context, stderr io.Writer, settings Settings) error {
 	wg.Go(func() { p.keepLease(ctx) })
 	_ = p.loop.Run(ctx, p.pass)
 	wg.Wait()
-	return nil
 }
 
 func (p *process) keepLease(ctx context.Context) {
@@ -267,15 +271,15 @@ func (p *process) speak(plan Plan) {
 		p.told[m.real()] = text
 		s := services[m.real()]
 		if m.State != Kept && m.Message != "" {
-			p.log.Warn("no mirror", keyService, m.Service, keyReason, m.Reason, keyError, m.Message)
+			p.log.Warn("no mirror", keyService, m.real().String(), keyReason, m.Reason, keyError, m.Message)
 			p.events.Record(s.reference(), kubeapi.Warning, "Zonal"+m.Reason, m.Message)
 		}
 		for _, w := range m.Warnings {
-			p.log.Warn("the mirror may not keep traffic in its zone", keyService, m.Service, keyReason, w)
+			p.log.Warn("the mirror may not keep traffic in its zone", keyService, m.real().String(), keyReason, w)
 			p.events.Record(s.reference(), kubeapi.Warning, "ZonalWarning", w)
 		}
 		if text == "" {
-			p.log.Info("mirror is well", keyService, m.Service, keyMirror, m.Mirror)
+			p.log.Info("mirror is well", keyService, m.real().String(), keyMirror, m.Mirror)
 		}
 	}
 	for k := range p.told {

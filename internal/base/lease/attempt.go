@@ -209,7 +209,7 @@ func (l *Lock) next(err error) (wait, expiry time.Duration) {
 	defer l.mu.Unlock()
 	now := l.clock()
 	round := l.duration() / roundsOf
-	wait, expiry = round-rand.N(round/10+1), l.until.Sub(now)
+	wait, expiry = round+rand.N(round/10+1), l.until.Sub(now)
 	if early := l.from.Sub(now); early > 0 {
 		wait = min(wait, early)
 	}
