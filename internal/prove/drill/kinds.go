@@ -43,6 +43,10 @@ var agentKinds = map[string]agentKind{
 		command: "balance", config: func(e *engine, p scenario.Process) any { return e.etcdBalanceConfig(p.Site) },
 		telemetry: at(etcdBalanceTelemetry), ready: "/readyz", source: "etcd-balance/", events: balanceEvents, message: balanceMessage,
 	},
+	scenario.AgentSlices: {
+		command: "slices", config: func(e *engine, p scenario.Process) any { return e.slicesConfig(p.Site) },
+		telemetry: at(slicesTelemetry), ready: "/readyz", source: "slices/", events: slicesEvents, message: slicesMessage,
+	},
 	// Replicas that stand by are well too; a gateway waits for the mirror anyway.
 	scenario.AgentZonal: {
 		command: "zonal", config: func(e *engine, p scenario.Process) any { return e.zonalConfig(p.Site) },

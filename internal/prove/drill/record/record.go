@@ -90,6 +90,8 @@ const (
 	KindReset   = "connections-reset" // it reset connections; keys backend, count, cause
 
 	KindEndpoints    = "endpoints"      // those of default/kubernetes are new; keys as of [EndpointKeys]
+	KindJudged       = "own-apiserver"  // an agent changed its mind of its apiserver; keys grade, reason
+	KindWrote        = "wrote"          // it wrote an object of all; keys object, why
 	KindNodeReady    = "node-ready"     // a Node is Ready; key node
 	KindNodeNotReady = "node-not-ready" // it is not; keys node, status, reason
 )
