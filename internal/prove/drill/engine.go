@@ -142,6 +142,7 @@ func (e *engine) build(ctx context.Context) error {
 		func(ctx context.Context) error {
 			return e.startAgents(ctx, scenario.AgentLeader, scenario.AgentSlices, scenario.AgentZonal)
 		},
+		e.awaitZoned,
 		e.startGateways,
 		e.startProbers,
 		e.warmUp,

@@ -10,8 +10,12 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/pki"
 )
 
-// serviceAddress is where the Service default/kubernetes answers in a pod.
-var serviceAddress = net.JoinHostPort(pki.ServiceIP.String(), "443")
+// serviceAddress is where the Service default/kubernetes answers in a pod, and
+// serviceHost the name in the certificates of what answers.
+var (
+	serviceHost    = pki.ServiceIP.String()
+	serviceAddress = net.JoinHostPort(serviceHost, "443")
+)
 
 // defaultLeases are the Leases that clients in pods renew. They are not those of
 // the kubelets, whom a second writer would make look alive.

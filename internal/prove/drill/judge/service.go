@@ -137,7 +137,7 @@ func (j *run) adoptionNumbers(out map[string]float64, states []record.Endpoints,
 		out["zone_unserved_ms"] = max(out["zone_unserved_ms"], millis(longest(bare).length()))
 	}
 	adopted := stretches(states, j.origin(), j.rec.Run.Ended, func(l []record.Endpoint) bool { return adopters(l, zone) > 0 })
-	if len(adopted) == 0 || !adopted[0].from.After(j.origin()) {
+	if len(adopted) == 0 || !adopted[0].from.After(j.origin()) || !adopted[0].from.Before(j.healed()) {
 		return
 	}
 	at := adopted[0].from
