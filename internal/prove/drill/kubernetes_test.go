@@ -18,7 +18,8 @@ func TestLabSpecOfKubernetes(t *testing.T) {
 	}{
 		{"partial-split-kubernetes", "main", true, "none", "https://127.0.0.1:7445", ""},
 		{"partial-split-kubernetes", "main", false, "", "", ""},
-		{"orphan-zone", "cut", false, "none", "", ""},
+		{"orphan-zone", "cut", false, "none", "https://127.0.0.1:7445", ""},
+		{"orphan-zone", "main", false, "", "", ""},
 		{"zonal-gateway", "main", true, "", "", ""},
 		{"etcd-headless", "main", true, "", "", "https://127.0.0.1:2382"},
 		{"etcd-headless", "main", false, "", "", "list"},
