@@ -30,10 +30,12 @@ func newProber() *prober {
 	return &prober{kept: map[[2]string]*session{}, flows: map[[2]string]net.Conn{}, stop: make(chan struct{})}
 }
 
-// Probes send from firstPort to lastPort in turn, below the ephemeral ports. A
-// port that the kernel picks may be one that conntrack still knows from an
-// earlier probe, and the new flow would pass for an old one.
-const firstPort, lastPort = 10_000, 29_999
+// Probes send from firstPort to lastPort in turn, below the ephemeral ports and
+// NodePorts. A port that the kernel picks may be one that conntrack still knows
+// from an earlier probe, and the new flow would pass for an old one. They begin
+// above the ports of Kubernetes (10248 to 10259): a kubelet cannot listen where
+// a probe's connection is in TIME-WAIT.
+const firstPort, lastPort = 11_000, 29_999
 
 func (p *prober) nextPort() int {
 	p.mu.Lock()

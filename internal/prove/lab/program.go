@@ -1,10 +1,12 @@
 package lab
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -121,11 +123,24 @@ func (p *program) await(ctx context.Context, noun string, ready func() error) er
 	err := poll(ctx, 50*time.Millisecond, ended, ready)
 	switch {
 	case errors.Is(err, errEnded):
-		return fmt.Errorf("%s %s has ended (%v): see %s", noun, p.node.name, child.Err(), log)
+		return fmt.Errorf("%s %s has ended (%v): see %s, which ends in: %s", noun, p.node.name, child.Err(), log, lastLine(log))
 	case err != nil:
 		return fmt.Errorf("wait for %s %s (its log is %s): %w", noun, p.node.name, log, err)
 	}
 	return nil
+}
+
+// lastLine is the end of a log, for errors that outlive it: a lab that does not
+// start removes its directory.
+func lastLine(path string) string {
+	const most = 500
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	line := bytes.TrimSpace(data)
+	line = line[bytes.LastIndexByte(line, '\n')+1:]
+	return string(line[:min(len(line), most)])
 }
 
 // errEnded is what poll returns when what it polls has ended.
