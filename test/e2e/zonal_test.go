@@ -230,6 +230,15 @@ func (m *mirrored) acting() (site string, err error) {
 	return "", errors.New("nobody acts")
 }
 
+func (m *mirrored) awaitActing() (site string) {
+	m.t.Helper()
+	m.until("an agent acts", 30*time.Second, func() (err error) {
+		site, err = m.acting()
+		return err
+	})
+	return site
+}
+
 // service is a Service that asks for a mirror.
 func service(name string, port int) map[string]any {
 	return map[string]any{
@@ -360,6 +369,7 @@ func TestZonal(t *testing.T) {
 	})
 	m.follows(seen)
 	m.familiesChange()
+	m.warns()
 	m.refuses()
 	m.survives()
 	m.cleansUp()
@@ -449,6 +459,47 @@ func (m *mirrored) families(name string, want ...string) {
 	m.t.Logf("families %v after %v", want, time.Since(start).Round(10*time.Millisecond))
 }
 
+// warns has nodes in three zones, one of them of the control plane alone, and
+// endpoints in one.
+func (m *mirrored) warns() {
+	m.t.Helper()
+	for zone, labels := range map[string]map[string]any{"a": {}, "b": {}, "w": {"node-role.kubernetes.io/control-plane": ""}} {
+		labels["topology.kubernetes.io/zone"] = zone
+		m.must(http.MethodPost, "/api/v1/nodes", map[string]any{"metadata": map[string]any{"name": "node-" + zone, "labels": labels}})
+	}
+	slice := map[string]any{
+		"metadata":    map[string]any{"name": "web-1", "labels": map[string]any{"kubernetes.io/service-name": "web"}},
+		"addressType": "IPv4", "endpoints": []any{map[string]any{"addresses": []any{"10.1.0.1"}, "zone": "a"}},
+	}
+	m.must(http.MethodPost, shopSlices, slice)
+	m.warned("no ready endpoint in zone b: ")
+	m.must(http.MethodPatch, shopSlices+"/web-1", map[string]any{"endpoints": []any{
+		map[string]any{"addresses": []any{"10.1.0.1"}, "zone": "a"}, map[string]any{"addresses": []any{"10.1.0.2"}, "zone": "b"},
+	}})
+	m.warned("")
+	m.must(http.MethodPatch, shopServices+"/web", map[string]any{"spec": map[string]any{"trafficDistribution": nil}})
+	m.warned("trafficDistribution is not set: traffic goes to every zone; set PreferSameZone")
+	m.must(http.MethodPatch, shopServices+"/web", map[string]any{"spec": map[string]any{"trafficDistribution": "PreferSameZone"}})
+	m.warned("")
+}
+
+// warned waits until the one warning about web is the given one; "" is none.
+func (m *mirrored) warned(want string) {
+	m.t.Helper()
+	m.until(fmt.Sprintf("warning %q", want), 20*time.Second, func() error {
+		s, err := m.status("a")
+		if err != nil {
+			return err
+		}
+		for _, each := range s.Mirrors {
+			if each.Service == "web" && (want == "" && len(each.Warnings) == 0 || want != "" && len(each.Warnings) == 1 && strings.HasPrefix(each.Warnings[0], want)) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", s.Mirrors)
+	})
+}
+
 // refuses leaves what is somebody else's, and says so where people look.
 func (m *mirrored) refuses() {
 	m.t.Helper()
@@ -496,10 +547,7 @@ func version(o map[string]any) any { return o["metadata"].(map[string]any)["reso
 // survives loses apiservers and the replica that acts.
 func (m *mirrored) survives() {
 	m.t.Helper()
-	site, err := m.acting()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	site := m.awaitActing()
 	own := m.servers[site]
 	if err := own.Signal(syscall.SIGSTOP); err != nil {
 		m.t.Fatal(err)
@@ -509,9 +557,7 @@ func (m *mirrored) survives() {
 	if err := own.Signal(syscall.SIGCONT); err != nil {
 		m.t.Fatal(err)
 	}
-	if site, err = m.acting(); err != nil {
-		m.t.Fatal(err)
-	}
+	site = m.awaitActing()
 	other := map[string]string{"a": "b", "b": "a"}[site]
 	if err := m.agents[site].child.Signal(syscall.SIGKILL); err != nil {
 		m.t.Fatal(err)

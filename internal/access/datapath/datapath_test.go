@@ -105,3 +105,22 @@ func TestDetect(t *testing.T) {
 		})
 	}
 }
+
+// FuzzNames checks that no setting and no image is read as a version that makes
+// a value honoured which the text does not speak of.
+func FuzzNames(f *testing.F) {
+	for _, s := range []string{"", "auto", "cilium-1.19", "cilium v1.20", "quay.io/cilium/cilium:v1.19.5@sha256:ab", ":99999999999999999999.1", "a:1.2.3-x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, known, err := Parse(text)
+		if err != nil && (known || strings.ContainsAny(err.Error(), "\n\r")) {
+			t.Errorf("%q: %v", text, err)
+		}
+		for _, each := range []Datapath{d, ofImage(text)} {
+			if each.Doubt(each.Prefer()) != "" || each.Major < 0 || each.Minor < 0 {
+				t.Errorf("%q: %+v", text, each)
+			}
+		}
+	})
+}

@@ -50,3 +50,15 @@ func TestVersions(t *testing.T) {
 		t.Error("AtLeast")
 	}
 }
+
+func FuzzVersion(f *testing.F) {
+	for _, s := range []string{`{"major":"1","minor":"35"}`, `{"major":"1","minor":"30+"}`, `{"major":1}`, "", "<html>"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		v, err := parseVersion(in)
+		if err != nil && (v != ServerVersion{} || strings.ContainsAny(err.Error(), "\n\r")) {
+			t.Errorf("%q: %+v, %v", in, v, err)
+		}
+	})
+}
