@@ -87,7 +87,8 @@ func newServer(config Config, patience time.Duration) (*server, error) {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: min(dialTimeout, patience)}).DialContext
 	}
-	patience = min(headerTimeout, patience)
+	// Later than the bound of an attempt, which says more; streams have only this.
+	patience = min(headerTimeout, patience+attemptTimeout/10)
 	transport := &http.Transport{
 		DialContext:           dial,
 		TLSHandshakeTimeout:   patience,
