@@ -73,7 +73,8 @@ type agent struct {
 	own      []plan.Address
 	traffic  datapath.Datapath
 	facts    plan.Facts
-	failing  map[collection]error
+	failing  map[collection]failure
+	identity string    // the own apiserver's Lease, once it was found
 	renewed  time.Time // the own Lease, last
 	pending  time.Time // since when there is shared work that was not done
 }
@@ -95,7 +96,7 @@ func newAgent(s Settings, ready *telemetry.Conditions, log *slog.Logger) (*agent
 	a := &agent{
 		settings: s, decisions: s.decisions(), log: log, ready: ready, method: method, started: time.Now(),
 		world: newWorld(), dialer: newDialer(address), near: newNearness(), stats: newMetrics(),
-		failing: map[collection]error{}, holder: holderOf(s.Node), hosts: hostsOf(s),
+		failing: map[collection]failure{}, holder: holderOf(s.Node), hosts: hostsOf(s),
 	}
 	a.cluster = &kubeapi.Cluster{
 		Kubeconfig: s.API.Kubeconfig, Context: s.API.Context, Servers: s.API.Servers, Dial: a.dialer.dial,
@@ -167,8 +168,8 @@ func (a *agent) judge(v health.Verdict) {
 	now := a.health
 	a.mu.Unlock()
 	a.dialer.set(now == plan.Unready)
-	if now != before {
-		a.log.Info("own apiserver", keyGrade, v.Grade.String(), keyReason, v.Reason)
+	if now == plan.Ready && before == plan.Unknown {
+		a.log.Info("own apiserver is ready")
 	}
 	a.loop.Nudge()
 }
@@ -236,7 +237,7 @@ func (a *agent) pass(ctx context.Context) error {
 	}
 	a.judgeReady(&s, &self, &facts)
 	if s.view.ZonesKnown || a.now() > tick {
-		a.problems.replace(planned, plan.Problems(&cfg, &self, &s.view, &facts))
+		a.problems.replace(planned, a.planProblems(&cfg, &s, &self, &facts))
 	}
 	if len(plan.Shared(&cfg, &self, &s.view, &facts)) == 0 {
 		a.setPending(false)

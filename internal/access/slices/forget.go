@@ -7,6 +7,7 @@ import (
 	stdslices "slices"
 
 	"github.com/spf13/cobra"
+	core "k8s.io/api/core/v1"
 
 	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
@@ -46,7 +47,7 @@ func (k *keeper) forget(ctx context.Context, node string) error {
 	if err := known(&s.view, []string{node}); err != nil {
 		return err
 	}
-	if err := needed(&s.view, node); err != nil {
+	if err := needed(&s, node); err != nil {
 		return exit.With(exit.Failed, err)
 	}
 	switch alive, err := k.moving(ctx, signsOf(&s.view, node)); {
@@ -60,7 +61,7 @@ func (k *keeper) forget(ctx context.Context, node string) error {
 		if err != nil {
 			return err
 		}
-		if err := needed(&now.view, node); err != nil {
+		if err := needed(&now, node); err != nil {
 			return exit.With(exit.Failed, err)
 		}
 		return k.remove(ctx, &now, node)
@@ -82,9 +83,10 @@ func signsOf(v *plan.View, node string) map[string][]plan.Lease {
 
 // needed is why clients depend on the endpoint of a node: nobody else is ready,
 // or nobody else is hinted for a zone that is sent there.
-func needed(v *plan.View, node string) error {
+func needed(now *sight, node string) error {
+	v := &now.view
 	for _, s := range ofNode(v, node) {
-		if !s.Ready {
+		if !s.Ready || !now.serves(s.Family) {
 			continue
 		}
 		others := func(zone string) bool {
@@ -102,4 +104,9 @@ func needed(v *plan.View, node string) error {
 		}
 	}
 	return nil
+}
+
+// serves says that the Service has addresses of a family, as far as is known.
+func (s *sight) serves(f plan.Family) bool {
+	return s.service == nil || len(s.service.Spec.IPFamilies) == 0 || stdslices.Contains(s.service.Spec.IPFamilies, core.IPFamily(f))
 }

@@ -7,8 +7,6 @@ const (
 	keyObject  = "object"
 	keyWhy     = "why"
 	keyNode    = "node"
-	keyGrade   = "grade"
-	keyReason  = "reason"
 )
 
 // Names of the conditions of /readyz and /healthz.

@@ -3,6 +3,7 @@ package slices
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/url"
 	stdslices "slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/internal/access/datapath"
 	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
+	"github.com/holdfast-ha/holdfast/internal/base/kubeapi"
 )
 
 const (
@@ -62,8 +64,8 @@ func (a *agent) askNode(ctx context.Context) error {
 	}
 	object, err := get[core.Node](ctx, client, nodesPath+"/"+url.PathEscape(name))
 	if err != nil {
-		if resource, text := denied(err); text != "" {
-			a.problems.set(codeDenied, resource, text)
+		if right, text := denied(err); text != "" {
+			a.problems.set(codeDenied, right, text)
 		}
 		return err
 	}
@@ -150,7 +152,7 @@ func (a *agent) complain() {
 	a.complainOfService(&s)
 	a.complainOfClocks()
 	identity := ""
-	if a.world.identityOf(a.hosts...) == "" {
+	if a.ownIdentity() == "" {
 		identity = fmt.Sprintf("no identity Lease in %s has the label kubernetes.io/hostname=%s: if this node dies its endpoint stays ready; set apiserver.identity to the host name of its apiserver",
 			leaseNamespace, strings.Join(stdslices.Compact(stdslices.Clone(a.hosts)), " or "))
 	}
@@ -231,14 +233,33 @@ func because(reason string) string {
 // reported notes the outcome of a watch's request.
 func (a *agent) reported(c collection, err error) {
 	a.mu.Lock()
-	if err == nil {
+	f, was := a.failing[c]
+	switch {
+	case err == nil:
 		delete(a.failing, c)
-	} else {
-		a.failing[c] = err
+	case was:
+		a.failing[c] = failure{err, f.since}
+	default:
+		a.failing[c] = failure{err, time.Now()}
+		a.again(patience)
 	}
 	a.mu.Unlock()
 	a.complainOfAPI()
 }
+
+// failure is a collection that cannot be read.
+type failure struct {
+	err   error
+	since time.Time
+}
+
+// deniedLasts is when a right that is no longer missed counts as granted: what is
+// refused is tried again every half minute.
+const deniedLasts = 90 * time.Second
+
+// patience is how long the API may be unreachable before a person hears of it: a
+// watch that has to turn to another server takes a part of it.
+const patience = 4 * time.Second
 
 // complainOfAPI tells what cannot be read.
 func (a *agent) complainOfAPI() {
@@ -246,12 +267,12 @@ func (a *agent) complainOfAPI() {
 	var worst error
 	refused := map[string]string{}
 	for c := range collections {
-		err := a.failing[c]
-		if err == nil {
+		err := a.failing[c].err
+		if err == nil || kubeapi.Code(err) != http.StatusForbidden && time.Since(a.failing[c].since) < patience {
 			continue
 		}
-		if resource, text := denied(err); text != "" {
-			refused[resource] = text
+		if right, text := denied(err); text != "" {
+			refused[right] = text
 			if c != ofNodes && c != ofService && worst == nil {
 				worst = err
 			}
@@ -267,13 +288,25 @@ func (a *agent) complainOfAPI() {
 		}
 	}
 	a.problems.set(codeAPI, "api", unreachable)
-	for resource, text := range refused {
-		a.problems.set(codeDenied, resource, text)
+	a.problems.expire(codeDenied, deniedLasts)
+	for right, text := range refused {
+		a.problems.set(codeDenied, right, text)
 	}
 	if missing := a.world.missing(); worst == nil && missing != "" {
 		worst = fmt.Errorf("%s not read yet", missing)
 	}
 	a.ready.Set(condAPI, worst)
+}
+
+// planProblems are those that plan knows of. A reconciler that was seen writing
+// counts as active while it is asked once more: that is no news.
+func (a *agent) planProblems(cfg *plan.Settings, s *sight, self *plan.Self, facts *plan.Facts) []plan.Problem {
+	now := *facts
+	asking := now.Phase == plan.Unprobed || now.Phase == plan.Probing
+	if asking && a.problems.has(plan.ReconcilerActive, plan.ServiceName) {
+		now.Phase = plan.Active
+	}
+	return plan.Problems(cfg, self, &s.view, &now)
 }
 
 // judgeReady keeps the condition that the own endpoint is there.

@@ -75,8 +75,8 @@ func (a *agent) excuse(err error) error {
 		a.again(retryMin)
 		return nil
 	}
-	if resource, text := denied(err); text != "" {
-		a.problems.set(codeDenied, resource, text)
+	if right, text := denied(err); text != "" {
+		a.problems.set(codeDenied, right, text)
 		return nil // only a person can mend it; the next tick tries again
 	}
 	if w, ok := errors.AsType[*writeError](err); ok && kubeapi.Code(err) >= 400 && kubeapi.Code(err) < 500 {

@@ -9,6 +9,7 @@ import (
 	stdslices "slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
 	"github.com/holdfast-ha/holdfast/internal/base/kubeapi"
@@ -39,14 +40,15 @@ type problems struct {
 	log    *slog.Logger
 	record func(kind, reason, message string) // an Event; may be nil
 
-	mu  sync.Mutex
-	now map[problemKey]string
+	mu   sync.Mutex
+	now  map[problemKey]string
+	last map[problemKey]time.Time // when it was stated last
 }
 
 type problemKey struct{ code, object string }
 
 func newProblems(log *slog.Logger, record func(kind, reason, message string)) *problems {
-	return &problems{log: log, record: record, now: map[problemKey]string{}}
+	return &problems{log: log, record: record, now: map[problemKey]string{}, last: map[problemKey]time.Time{}}
 }
 
 // set states a problem; an empty text says that there is none.
@@ -59,14 +61,18 @@ func (p *problems) set(code, object, text string) {
 // change is set; p.mu is held.
 func (p *problems) change(key problemKey, text string) {
 	old, was := p.now[key]
+	if text != "" {
+		p.last[key] = time.Now()
+	}
 	switch {
 	case text == "" && was:
 		delete(p.now, key)
+		delete(p.last, key)
 		p.log.Info("well again", keyProblem, key.code, keyObject, key.object)
 	case text != "" && old != text:
 		p.now[key] = text
-		if was && sameBut(old, text) {
-			return
+		if was && stdslices.Contains(volatile, key.code) {
+			return // the reason changed, the state did not
 		}
 		p.log.Warn(text, keyProblem, key.code, keyObject, key.object)
 		if p.record != nil {
@@ -75,15 +81,26 @@ func (p *problems) change(key problemKey, text string) {
 	}
 }
 
-// sameBut says that two texts differ only in their numbers, which is no news.
-func sameBut(a, b string) bool {
-	digits := func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return -1
+// volatile problems change their text while they last: status has the newest.
+var volatile = []string{codeAPI, codeApiserver, codeUnknown, codeSkew, codeDatapath, codeWrite, codeLease}
+
+// expire ends problems of a code that nobody has stated for so long.
+func (p *problems) expire(code string, after time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, at := range p.last {
+		if key.code == code && time.Since(at) > after {
+			p.change(key, "")
 		}
-		return r
 	}
-	return strings.Map(digits, a) == strings.Map(digits, b)
+}
+
+// has says that there is such a problem now.
+func (p *problems) has(code, object string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, is := p.now[problemKey{code, object}]
+	return is
 }
 
 // replace states all problems of some codes at once: what is not among them has
@@ -138,13 +155,13 @@ func camel(code string) string {
 
 // denied is what to say of a request that the API did not allow, and what it was
 // about; empty for any other error.
-func denied(err error) (resource, text string) {
+func denied(err error) (right, text string) {
 	refusal, ok := errors.AsType[*kubeapi.StatusError](err)
 	if !ok || refusal.Code != http.StatusForbidden {
 		return "", ""
 	}
 	verb, resource, where := rightOf(refusal.Op)
-	return resource, "this agent may not " + verb + " " + resource + " " + where + ": grant it what `holdfast slices manifest rbac` prints"
+	return verb + " " + resource, "this agent may not " + verb + " " + resource + " " + where + ": grant it what `holdfast slices manifest rbac` prints"
 }
 
 // rightOf reads which right a request needs from its method and path, such as

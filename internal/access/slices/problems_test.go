@@ -27,18 +27,23 @@ func TestProblemsAreSaidOnce(t *testing.T) {
 	p.set("clock-skew", "cp2", "it differs by 8s")
 	said(1)
 	p.set("clock-skew", "cp2", "it is another matter")
-	said(2)
-	p.replace([]string{"zone-missing"}, []plan.Problem{{Code: "zone-missing", Object: "cp1", Text: "no zone"}})
-	p.replace([]string{"zone-missing"}, []plan.Problem{{Code: "zone-missing", Object: "cp1", Text: "no zone"}})
+	said(1)
+	p.set("strange-slice", "x", "one")
+	p.set("strange-slice", "x", "two")
 	said(3)
+	p.set("strange-slice", "x", "")
+	said(4)
+	p.replace([]string{"zone-missing"}, []plan.Problem{{Code: "zone-missing", Object: "cp1", Text: "no zone"}})
+	p.replace([]string{"zone-missing"}, []plan.Problem{{Code: "zone-missing", Object: "cp1", Text: "no zone"}})
+	said(5)
 	p.replace([]string{"zone-missing"}, nil)
-	said(4)
+	said(6)
 	p.set("clock-skew", "cp3", "")
-	said(4)
+	said(6)
 	if all := p.all(); len(all) != 1 || all[0].Object != "cp2" || all[0].Text != "it is another matter" {
 		t.Errorf("left: %+v", all)
 	}
-	if got := strings.Join(events, " "); got != "ClockSkew ClockSkew ZoneMissing" {
+	if got := strings.Join(events, " "); got != "ClockSkew StrangeSlice StrangeSlice ZoneMissing" {
 		t.Errorf("events %s", got)
 	}
 }

@@ -104,8 +104,8 @@ func (a *agent) signed(ctx context.Context, err error) {
 		a.problems.set(codeLease, leaseName(a.settings.Node), "")
 		return
 	}
-	if resource, text := denied(err); text != "" {
-		a.problems.set(codeDenied, resource, text)
+	if right, text := denied(err); text != "" {
+		a.problems.set(codeDenied, right, text)
 		a.ready.Set(condLease, err)
 		return
 	}
@@ -129,7 +129,7 @@ func (a *agent) renew(ctx context.Context) error {
 		plan.ApiserverAnnotation: nil,
 		plan.DistanceAnnotation:  formatDistances(a.near.distances()),
 	}
-	if identity := a.world.identityOf(a.hosts...); identity != "" {
+	if identity := a.ownIdentity(); identity != "" {
 		annotations[plan.ApiserverAnnotation] = identity
 	}
 	// Of the wall clock, for people; others see only that it changed.
@@ -165,6 +165,18 @@ func (a *agent) renew(ctx context.Context) error {
 	}
 	_, err = client.Create(ctx, leasesPath, body)
 	return err
+}
+
+// ownIdentity is the Lease of the own apiserver. Its name is made of the host's,
+// so it is kept in mind: an apiserver that stops in order deletes its Lease.
+func (a *agent) ownIdentity() string {
+	found := a.world.identityOf(a.hosts...)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if found != "" {
+		a.identity = found
+	}
+	return a.identity
 }
 
 // leave gives the own Lease back, as a sign for whoever hands back that nobody

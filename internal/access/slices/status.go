@@ -103,7 +103,7 @@ func (a *agent) status() Status {
 		Version: StatusVersion, Node: self.Node, Zone: self.Zone, Read: a.world.complete(),
 		Apiserver: ApiserverStatus{
 			Health: map[plan.Health]string{plan.Ready: "ready", plan.Unready: "unready", plan.Unknown: "unknown"}[self.Health],
-			Grade:  v.Grade.String(), Reason: v.Reason, Since: v.At, Lease: a.world.identityOf(a.hosts...),
+			Grade:  v.Grade.String(), Reason: v.Reason, Since: v.At, Lease: a.ownIdentity(),
 		},
 		Reconciler: facts.Phase.String(), Traffic: s.view.Service.Traffic, Wanted: traffic.Prefer(), Datapath: traffic.String(),
 		Endpoints: a.endpoints(&s, &self, &facts), Zones: zonesOf(&s.view), Combined: []string{}, Problems: []ProblemStatus{},
