@@ -31,6 +31,44 @@ func requireKubernetes(t *testing.T) {
 	}
 }
 
+// TestProbesLeaveKubernetesPorts guards what kept kubelets from starting: a port
+// that a probe had used moments before.
+func TestProbesLeaveKubernetesPorts(t *testing.T) {
+	for port, owner := range kubernetesPorts {
+		if port >= firstPort && port <= lastPort {
+			t.Errorf("probes send from port %d, which belongs to %s", port, owner)
+		}
+	}
+}
+
+// TestKubernetesPreflight takes away what Kubernetes needs, piece by piece.
+func TestKubernetesPreflight(t *testing.T) {
+	requireKubernetes(t)
+	spec := mustDefault(t, "lan")
+	spec.Kubernetes = true
+	spec, err := spec.complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for _, tt := range []struct{ next, want string }{
+		{"nft", "kubernetes needs the program containerd, which is missing: install the package containerd"},
+		{"containerd", "the program runc, which is missing: install"},
+		{"runc", "the program conntrack, which is missing: install"},
+		{"conntrack", "the lab wants kube-apiserver-1.35 and "},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, tt.next), []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		err := spec.Preflight()
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("with %s: %v, want …%s…", tt.next, err, tt.want)
+		}
+	}
+}
+
 // TestKubernetesControlPlane starts apiservers over a list of etcd members with
 // their controller managers and schedulers, and breaks what leads.
 func TestKubernetesControlPlane(t *testing.T) {
