@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/pki"
@@ -21,9 +23,28 @@ var (
 // the kubelets, whom a second writer would make look alive.
 const defaultLeases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
-// leaseOf is the Lease of a path: each writer has its own, for two would wait
-// for each other.
+// leaseOf is the Lease of a path without the number of its turn: each writer has
+// its own, and as many as it may have requests in flight at its interval and 2 s
+// of timeout, for two requests that change one object wait for each other.
 func leaseOf(p scenario.Path) string { return "drill-" + p.Site + "-" + p.Mode }
+
+func turnsOf(p scenario.Path) int { return int(p.Timeout/p.Interval) + 2 }
+
+// makeLeases makes the Leases of all paths, a few at a time.
+func (e *engine) makeLeases(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for _, p := range e.c.Paths {
+		if p.Kind != "api-put" {
+			continue
+		}
+		for turn := range turnsOf(p) {
+			body := fmt.Sprintf(`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"%s-%d"},"spec":{"holderIdentity":%[1]q}}`, leaseOf(p), turn)
+			g.Go(func() error { return create(ctx, e.lab.APIServers()[0], defaultLeases, body) })
+		}
+	}
+	return g.Wait()
+}
 
 // startKubernetes starts the rest of it, if the case wants it, with what clients
 // ask for and a pod in every site for them to stand in.
@@ -34,18 +55,8 @@ func (e *engine) startKubernetes(ctx context.Context) error {
 	if err := e.lab.StartKubernetes(ctx); err != nil {
 		return err
 	}
-	first := e.lab.APIServers()[0]
-	for _, p := range e.c.Paths {
-		if p.Kind != "api-put" {
-			continue
-		}
-		body := fmt.Sprintf(`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":%q},"spec":{"holderIdentity":%[1]q}}`, leaseOf(p))
-		if err := create(ctx, first, defaultLeases, body); err != nil {
-			return err
-		}
-	}
-	for _, pods := range []func(context.Context) error{e.startPods, e.startBackends} {
-		if err := pods(ctx); err != nil {
+	for _, start := range []func(context.Context) error{e.makeLeases, e.startPods, e.startBackends} {
+		if err := start(ctx); err != nil {
 			return err
 		}
 	}

@@ -141,9 +141,13 @@ func (e *engine) apiTarget(name string, p scenario.Path) (probe.Target, error) {
 		lease, cert, key = defaultLeases+"/"+leaseOf(p), pki.AdminCert, pki.AdminKey
 	}
 	url, method, contentType, body := apiRequest(p.Kind, node, lease)
+	request := &probe.Request{Method: method, ContentType: contentType, Body: body}
+	if e.c.Kubernetes && p.Kind == "api-put" {
+		request.Turns = turnsOf(p)
+	}
 	return probe.Target{
 		Name: name, URL: "https://" + address + url, Interval: p.Interval, Timeout: p.Timeout,
-		Request: &probe.Request{Method: method, ContentType: contentType, Body: body},
+		Request: request,
 		TLS:     &probe.TLS{CA: pki.CA, Cert: cert, Key: key},
 		Labels:  map[string]string{"site": p.Site},
 	}, nil

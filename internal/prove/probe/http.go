@@ -23,6 +23,8 @@ const maxBody = 1 << 20
 type httpPath struct {
 	*Path
 	tls *tls.Config
+	// attempts counts them, for Request.Turns.
+	attempts atomic.Uint64
 }
 
 func newHTTP(p *Path) (attempter, error) {
@@ -161,7 +163,7 @@ func (h *httpPath) get(ctx context.Context, l *httpLink) outcome {
 }
 
 func (h *httpPath) ask(ctx context.Context, l *httpLink) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, h.Request.Method, h.URL.String(), h.Request.body(time.Now()))
+	req, err := http.NewRequestWithContext(ctx, h.Request.Method, h.Request.url(h.URL, h.attempts.Add(1)-1), h.Request.body(time.Now()))
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
 	}

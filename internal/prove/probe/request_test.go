@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,24 @@ func TestRequestIsSent(t *testing.T) {
 		if _, err := time.Parse(nowForm, strings.TrimSuffix(at, `"}}`)); !ok || err != nil {
 			t.Errorf("body %s: %v", b, err)
 		}
+	}
+}
+
+func TestTurnsOfARequest(t *testing.T) {
+	u, err := url.Parse("https://10.96.0.1/apis/leases/drill?dryRun=All")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for attempt, want := range []string{"drill-0?dryRun=All", "drill-1?dryRun=All", "drill-0?dryRun=All"} {
+		if got := (Request{Turns: 2}).url(u, uint64(attempt)); got != "https://10.96.0.1/apis/leases/"+want {
+			t.Errorf("attempt %d asks %s", attempt, got)
+		}
+	}
+	if got := (Request{}).url(u, 7); got != u.String() {
+		t.Errorf("without turns it asks %s", got)
+	}
+	if _, err := (&Request{Turns: -1}).complete(KindHTTP); err == nil || !strings.Contains(err.Error(), "request.turns: -1 is out of range") {
+		t.Errorf("negative turns: %v", err)
 	}
 }
 
