@@ -48,7 +48,7 @@ func (p *planner) publish(slot Combined, op Op, why string) []Write {
 // readersFamily keeps the family of the slice while there is an address of it.
 func (p *planner) readersFamily(slot Combined) Family {
 	for _, f := range []Family{slot.Family, IPv4} {
-		if f != "" && len(p.members(f)) > 0 {
+		if f != "" && slices.ContainsFunc(p.v.Slices, func(s Slice) bool { return s.Family == f && isMember(&s) }) {
 			return f
 		}
 	}
@@ -57,10 +57,10 @@ func (p *planner) readersFamily(slot Combined) Family {
 
 // members are the endpoints of a family as they are after this plan.
 func (p *planner) members(family Family) []Member {
-	var all []Member
+	all := make([]Member, 0, len(p.v.Slices))
 	for i := range p.v.Slices {
 		s := p.planned(&p.v.Slices[i])
-		if s == nil || s.Owner != Ours || s.Family != family || s.Address == "" || s.Zone == "" {
+		if s == nil || s.Family != family || !isMember(s) {
 			continue
 		}
 		all = append(all, Member{Address: s.Address, Node: s.Node, Zone: s.Zone, Port: s.Port, Ready: s.Ready})
@@ -68,6 +68,9 @@ func (p *planner) members(family Family) []Member {
 	slices.SortFunc(all, func(a, b Member) int { return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Node, b.Node)) })
 	return all
 }
+
+// isMember says that readers are told of a slice.
+func isMember(s *Slice) bool { return s.Owner == Ours && s.Address != "" && s.Zone != "" }
 
 // planned is what a slice becomes; nil is deleted.
 func (p *planner) planned(s *Slice) *Slice {

@@ -182,9 +182,9 @@ func (o *Observer) judge(now time.Duration, agent *sign, f *Facts, due *soonest)
 	silent := min(now-agent.changed, o.agents.unbroken(now, o.cfg.Gap))
 	if silent <= o.cfg.Gap {
 		due.in(o.cfg.Gap - silent + 1)
-		return
+	} else {
+		f.Quiet = append(f.Quiet, agent.node)
 	}
-	f.Quiet = append(f.Quiet, agent.node)
 	identity := o.sign(Identity, agent.identity)
 	if agent.identity == "" || identity == nil {
 		return

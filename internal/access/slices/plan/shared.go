@@ -95,13 +95,13 @@ func (p *planner) family(family Family) {
 
 // load makes cells of the slices of a family.
 func (p *planner) load(family Family) {
-	p.cells = p.cells[:0]
+	p.cells = make([]cell, 0, len(p.v.Slices))
 	for i := range p.v.Slices {
 		s := &p.v.Slices[i]
 		if s.Owner != Ours || s.Family != family {
 			continue
 		}
-		c := cell{Slice: s, own: s.Node == p.self.Node}
+		c := cell{Slice: s, own: s.Name == SliceName(p.self.Node, family)}
 		c.lapsed, c.quiet = p.lapsed(s.Node), contains(p.f.Quiet, s.Node)
 		c.steady = contains(p.f.Steady, s.Name)
 		c.fit = s.Ready && s.Zone != "" && s.Hinted(s.Zone) && !c.lapsed && !(c.own && p.goes(family))
@@ -134,7 +134,7 @@ func token(v *View, role Role, name string) string {
 
 // pool is who may serve: the fit, or where nobody is fit whoever is ready.
 func (p *planner) pool() []*cell {
-	var fit, ready []*cell
+	fit, ready := make([]*cell, 0, len(p.cells)), make([]*cell, 0, len(p.cells))
 	for i := range p.cells {
 		c := &p.cells[i]
 		if c.fit {

@@ -75,9 +75,8 @@ func (a *agent) clock(now time.Duration) time.Duration {
 
 func (w *World) bootAgent(i int, d time.Duration) {
 	old := w.agents[i]
-	cfg := w.shape.Settings
 	w.agents[i] = agent{
-		i: i, up: true, life: old.life + 1, cut: old.cut, booted: w.now + d, observer: plan.NewObserver(cfg),
+		i: i, up: true, life: old.life + 1, cut: old.cut, booted: w.now + d, observer: plan.NewObserver(w.cfg),
 		rate: 0.99 + 0.02*w.rng.Float64(), origin: w.between(0, time.Hour), distances: old.distances,
 		self: plan.Self{
 			Node: name(i), Zone: w.machines[i].zone, Holder: name(i), Port: 6443,
@@ -186,7 +185,7 @@ func (w *World) nudge(a *agent) {
 	a.alone = false
 	w.observe(a)
 	facts := a.observer.Facts(a.clock(w.now))
-	if own := plan.Own(&w.shape.Settings, &a.self, &a.view, &facts); len(own) > 0 {
+	if own := plan.Own(&w.cfg, &a.self, &a.view, &facts); len(own) > 0 {
 		a.phase, a.plan, a.fresh = owning, own, nil
 		w.sendNext(a)
 		return
@@ -207,7 +206,7 @@ func (w *World) nudge(a *agent) {
 
 // shared is the plan for the view that the agent has at hand.
 func (w *World) shared(a *agent, facts *plan.Facts) []plan.Write {
-	cfg := &w.shape.Settings
+	cfg := &w.cfg
 	var all []plan.Write
 	if a.alone {
 		all = plan.Withdraw(cfg, &a.self, &a.view, facts)

@@ -44,6 +44,9 @@ type judge struct {
 	// readySince is since when each apiserver has been ready; never is not.
 	readySince [most]time.Duration
 	ableSince  [most]time.Duration
+	// deaf is since when each agent has had no news, heard when it last had some
+	// again after it could not but notice.
+	deaf, heard [most]time.Duration
 	// overtaken is when somebody last wrote who did not hold the Lease.
 	overtaken time.Duration
 	// handed is when the Lease was last not in the hands of who can act.
@@ -59,7 +62,7 @@ type judge struct {
 func (j *judge) reset() {
 	*j = judge{tampered: never, moved: never, handed: never, overtaken: never}
 	for i := range most {
-		j.readySince[i], j.ableSince[i] = never, never
+		j.readySince[i], j.ableSince[i], j.deaf[i], j.heard[i] = never, never, never, never
 	}
 	for f := range families {
 		j.empty[f] = never
@@ -219,6 +222,9 @@ func (w *World) judgeMark(r *request, node int) {
 		w.breach("%s marked node %s without reading", name(r.agent), name(node))
 		return
 	}
+	if d := r.based.at - w.judge.heard[r.agent]; d < w.shape.Settings.Lapse*97/100 {
+		w.breach("%s marked node %s, having heard of anybody again for %s", name(r.agent), name(node), d)
+	}
 	for _, o := range []object{firstAgent + object(node), firstIdentity + object(node)} {
 		i := r.based.fresh[o]
 		if i < 0 {
@@ -271,6 +277,7 @@ func (w *World) look() {
 		case *since == never:
 			*since = w.now
 		}
+		w.listen(i)
 		if j.ableSince[i] != never && (able == never || j.ableSince[i] < able) {
 			able = j.ableSince[i]
 		}
@@ -282,6 +289,20 @@ func (w *World) look() {
 	w.lookAt(0, &s, able)
 	if w.shape.Dual {
 		w.lookAt(1, &s, able)
+	}
+}
+
+// listen notes when an agent has been without news for so long that it knows.
+func (w *World) listen(i int) {
+	a, j := &w.agents[i], &w.judge
+	switch hears := a.up && a.stopped <= w.now && a.frozen <= w.now && w.answered(i); {
+	case hears:
+		if j.deaf[i] != never && w.now-j.deaf[i] > w.shape.Settings.Gap+2*tick {
+			j.heard[i] = w.now
+		}
+		j.deaf[i] = never
+	case j.deaf[i] == never:
+		j.deaf[i] = w.now
 	}
 }
 

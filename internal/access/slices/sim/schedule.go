@@ -20,8 +20,12 @@ type rules struct {
 	// distort changes what agents are shown, mangle what they are told to do.
 	distort func(w *World, v *plan.View)
 	mangle  func(w *World, a *agent, all []plan.Write) []plan.Write
+	// settings changes what agents work by; the judge keeps the real ones.
+	settings func(*plan.Settings)
 	// lawless agents do not wait for the Lease.
 	lawless bool
+	// trusting agents take Leases from their watches when they read anew.
+	trusting bool
 }
 
 // Schedule runs the schedule of one seed in w, from its faults through to the
@@ -32,6 +36,12 @@ func (w *World) schedule(seed uint64, bent rules) Result {
 	rng := rand.New(rand.NewPCG(seed, 0x736c69636573))
 	w.Reset(randomShape(rng), rng)
 	w.rules = bent
+	if bent.settings != nil {
+		bent.settings(&w.cfg)
+		for i := range w.n {
+			w.agents[i].observer = plan.NewObserver(w.cfg)
+		}
+	}
 	length := w.between(30*time.Second, 150*time.Second)
 	mean := w.between(2*time.Second, 20*time.Second)
 	kinds := menu(rng)

@@ -47,6 +47,17 @@ func TestSchedules(t *testing.T) {
 		float64(count)/time.Since(began).Seconds(), total.String())
 }
 
+// TestASeedIsASchedule runs some twice, in worlds that have seen others.
+func TestASeedIsASchedule(t *testing.T) {
+	a, b := NewWorld(), NewWorld()
+	for seed := range uint64(20) {
+		Schedule(b, seed+1000)
+		if x, y := Schedule(a, seed), Schedule(b, seed); x != y {
+			t.Errorf("seed %d: %+v, and again %+v", seed, x, y)
+		}
+	}
+}
+
 // tally sums the results of many schedules, run on every core.
 type tally struct {
 	next, broken atomic.Uint64

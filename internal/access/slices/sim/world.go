@@ -36,6 +36,9 @@ type World struct {
 	shape Shape
 	n     int
 	rules rules
+	// cfg is what agents work by; the judge works by shape.Settings. They are
+	// equal except where a test takes a rule away to see that it is missed.
+	cfg plan.Settings
 
 	store    store
 	machines [most]machine
@@ -60,7 +63,7 @@ func (w *World) Reset(shape Shape, rng *rand.Rand) {
 	w.queue.reset()
 	w.store.reset()
 	w.requests, w.faults = w.requests[:0], w.faults[:0]
-	w.agents = [most]agent{}
+	w.cfg, w.agents = shape.Settings, [most]agent{}
 	w.workers, w.masters = map[string]int{}, masters{}
 	w.judge.reset()
 	for i := range w.n {
