@@ -141,6 +141,7 @@ func TestKubernetesCommands(t *testing.T) {
 	if err := syscall.Kill(s.Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	waitFor(t, 5*time.Second, "the supervisor is gone", func() bool { return !s.alive() })
 	if _, err := c.run(2, "kubectl", "--name", "kc", "get", "nodes"); !strings.Contains(err, "lab kc has crashed: clean up with") {
 		t.Errorf("kubectl after a crash: %s", err)
 	}
