@@ -10,7 +10,7 @@ import (
 const (
 	// turn is how long the Lease is good for, margin how much earlier its holder
 	// stops, lookAgain how long who does not get it waits.
-	turn      = 2 * time.Second
+	turn      = 3 * time.Second
 	margin    = turn / 10
 	lookAgain = 300 * time.Millisecond
 	// lonely is how long an owner tries to get the Lease before it withdraws

@@ -109,11 +109,12 @@ func (w *World) gone(i int) bool {
 func (w *World) checkEndpoints(v *plan.View, family plan.Family) {
 	ready, fit := 0, 0
 	for i := range v.Slices {
-		if s := &v.Slices[i]; s.Family == family && s.Ready {
+		s := &v.Slices[i]
+		if s.Family == family && s.Ready {
 			ready++
-			if n := index(s.Node); s.Zone != "" && !w.gone(n) && (w.ready(n) || !w.speaks(n)) {
-				fit++
-			}
+		}
+		if w.fit(s, family) {
+			fit++
 		}
 	}
 	for i := range w.n {
@@ -176,13 +177,15 @@ func (w *World) checkZones(v *plan.View, family plan.Family) {
 
 // anyFit says that somebody knows nothing against some ready endpoint.
 func (w *World) anyFit(v *plan.View, family plan.Family) bool {
-	for i := range v.Slices {
-		s := &v.Slices[i]
-		if n := index(s.Node); s.Family == family && s.Ready && s.Zone != "" && !w.gone(n) && (w.ready(n) || !w.speaks(n)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Slices, func(s plan.Slice) bool { return w.fit(&s, family) })
+}
+
+// fit says that everybody knows nothing against a ready endpoint. Of a node that
+// gives no sign and whose agent's Lease was deleted, some know and some do not.
+func (w *World) fit(s *plan.Slice, family plan.Family) bool {
+	n := index(s.Node)
+	signed := w.store.head[firstAgent+object(n)] >= 0 && !w.gone(n)
+	return s.Family == family && s.Ready && s.Zone != "" && (w.ready(n) || !w.speaks(n) && signed)
 }
 
 // zoned says that nobody took the zone from a slice whose owner is not there.

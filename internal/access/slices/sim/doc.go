@@ -31,8 +31,8 @@
 //     more than 3 s, while some agent can act: it is up, its apiserver list
 //     answers, its watches work, and none of its requests was lost; and while
 //     the Lease is free or in the hands of such an agent. When it is in dead
-//     hands that lasts one turn (2 s) and two looks longer, and no more.
-//  8. A list that somebody emptied by hand is filled within 10 s of the same.
+//     hands that lasts one turn (3 s) and two looks longer, and no more.
+//  8. A list that somebody emptied by hand is filled within 11 s of the same.
 //
 // Judged at rest, with what is broken left broken in half of the schedules:
 //

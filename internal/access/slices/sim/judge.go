@@ -168,8 +168,11 @@ func (w *World) judgeAdopters(before, after int, zone string, r *request) {
 	}
 }
 
-// inTurn says that a write is done while its writer holds the Lease.
-func (w *World) inTurn(r *request) bool { return !r.alone && r.based != nil && w.now <= r.held }
+// inTurn says that a write is done while its writer holds the Lease, and waits
+// for the answer.
+func (w *World) inTurn(r *request) bool {
+	return !r.alone && r.based != nil && w.now <= min(r.held, r.sent+patience)
+}
 
 // replaces says that the same plan goes on to end another adopter of the zone:
 // the new one comes first, so that its clients are never without.

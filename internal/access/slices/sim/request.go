@@ -134,7 +134,7 @@ func (w *World) execWrite(r *request) {
 func (w *World) traceWrite(r *request) {
 	s := &r.write.Slice
 	how := ""
-	if w.now > r.held {
+	if r.based != nil && !w.inTurn(r) {
 		how = " (late)"
 	}
 	switch {

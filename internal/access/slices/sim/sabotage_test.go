@@ -39,7 +39,9 @@ func TestSabotage(t *testing.T) {
 		{"an unready endpoint loses its zone", rules{mangle: unzone}, "without zone or hint"},
 		{"nothing is given back", drop(func(w plan.Write) bool { return strings.HasPrefix(w.Why, "gives back") }), "endpoints and 1 adopters"},
 		{"nobody adopts", drop(func(w plan.Write) bool { return strings.HasPrefix(w.Why, "adopts") }), "has no endpoint"},
-		{"nobody restores", drop(func(w plan.Write) bool { return strings.HasPrefix(w.Why, "ready as a last resort") }), "no endpoint is ready"},
+		{"nobody restores", rules{hands: true, mangle: drop(func(w plan.Write) bool {
+			return strings.HasPrefix(w.Why, "ready as a last resort")
+		}).mangle}, "no endpoint is ready"},
 		{"nobody marks", drop(func(w plan.Write) bool { return strings.HasPrefix(w.Why, "marked") }), "though its node is gone"},
 		{"the reconciler is not waited for", rules{settings: func(s *plan.Settings) { s.Survive = 0 }}, "took kubernetes over"},
 		{"the Service is left alone", rules{settings: func(s *plan.Settings) { s.Traffic = "" }}, "trafficDistribution"},

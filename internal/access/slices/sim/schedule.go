@@ -24,6 +24,8 @@ type rules struct {
 	settings func(*plan.Settings)
 	// lawless agents do not wait for the Lease.
 	lawless bool
+	// hands are in our objects all the time.
+	hands bool
 	// trusting agents take Leases from their watches when they read anew.
 	trusting bool
 }
@@ -44,7 +46,7 @@ func (w *World) schedule(seed uint64, bent rules) Result {
 	}
 	length := w.between(30*time.Second, 150*time.Second)
 	mean := w.between(2*time.Second, 20*time.Second)
-	kinds := menu(rng)
+	kinds := menu(rng, bent.hands)
 	for at := w.between(0, 20*time.Second); at < length; at += w.between(0, 2*mean) {
 		w.injectRandom(at, kinds)
 	}
@@ -94,12 +96,12 @@ func randomShape(rng *rand.Rand) Shape {
 
 // menu is the trouble of one schedule: hands in our objects and changes of
 // Nodes excuse much, so most schedules do without.
-func menu(rng *rand.Rand) []trouble {
+func menu(rng *rand.Rand, hands bool) []trouble {
 	kinds := append([]trouble(nil), faults...)
 	if rng.IntN(3) == 0 {
 		kinds = append(kinds, moves...)
 	}
-	if rng.IntN(4) == 0 {
+	if rng.IntN(4) == 0 || hands {
 		kinds = append(kinds, trouble{6, func(w *World, at time.Duration, a int, _ time.Duration) {
 			w.Inject(at, Fault{Do: Tamper, A: a, P: w.rng.IntN(16)})
 		}})

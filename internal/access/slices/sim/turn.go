@@ -17,7 +17,7 @@ func (w *World) reply(a *agent, r *request) {
 	case vRead:
 		w.read(a, r, good)
 	case vWrite:
-		w.wrote(a, good)
+		w.wrote(a, r, good)
 	case vReturn:
 		w.rest(a, 2*w.shape.Lag) // the watch has yet to bring what was written
 	}
@@ -96,25 +96,21 @@ func (w *World) mayWrite(a *agent) bool {
 	return a.alone || w.rules.lawless || a.clock(w.now) < a.until
 }
 
-// wrote goes on with the plan. What was not done, or may not have been, ends
-// it: everything is read anew.
-func (w *World) wrote(a *agent, good bool) {
+// wrote goes on with the plan. A write that found another version ends it, and
+// everything is read anew; one without an answer ends the turn.
+func (w *World) wrote(a *agent, r *request, good bool) {
 	switch {
-	case a.phase == owning && (len(a.plan) == 0 || !good):
-		d := 2 * w.shape.Lag
-		if !good {
-			d = w.between(300*time.Millisecond, 700*time.Millisecond)
-		}
-		w.rest(a, d)
+	case a.phase == owning && good && len(a.plan) > 0:
+		w.sendNext(a)
+	case a.phase == owning && good:
+		w.rest(a, 2*w.shape.Lag)
+	case a.phase == owning:
+		w.rest(a, w.between(300*time.Millisecond, 700*time.Millisecond))
+	case !w.mayWrite(a), !good && !(r.done && r.failed):
+		w.giveUp(a)
 	case !good, len(a.plan) == 0:
-		if !w.mayWrite(a) {
-			w.giveUp(a)
-			return
-		}
 		a.phase = reading
 		w.send(a, request{verb: vRead})
-	case a.phase == writing && !w.mayWrite(a):
-		w.giveUp(a)
 	default:
 		w.sendNext(a)
 	}
