@@ -159,50 +159,47 @@ func (c *Client) Patch(ctx context.Context, path string, body []byte) ([]byte, e
 // do asks the server whose turn it is. One that does not answer, or answers
 // that it cannot, loses its turn; a read then goes to the next, and so does a
 // write for which no connection came about.
-func (c *Client) do(ctx context.Context, r request) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+func (c *Client) do(caller context.Context, r request) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(caller, requestTimeout)
 	defer cancel()
+	at, _ := c.turn.now()
 	for n := 1; ; n++ {
-		at, _ := c.turn.now()
+		began := time.Now()
 		data, sent, err := c.ask(ctx, c.servers[at], r)
-		c.note(ctx, at, err)
+		said := c.note(caller, at, began, err)
 		switch {
 		case err == nil:
 			return data, nil
-		case !unable(ctx, err), sent && r.method != http.MethodGet, n == 1 && len(c.servers) == 1:
+		case said != unable && said != failing, sent && r.method != http.MethodGet, n == 1 && len(c.servers) == 1:
 			return nil, err
 		case n == len(c.servers), ctx.Err() != nil:
 			return nil, fmt.Errorf("asked %d servers of %d: %w", n, len(c.servers), err)
 		}
+		at = (at + 1) % len(c.servers) // whose turn it need not be: one 500 is no reason to leave a server
 	}
 }
 
-// note draws the conclusions from the outcome of a request to server at.
-func (c *Client) note(ctx context.Context, at int, err error) {
-	if err == nil {
-		return
+// note draws the conclusions from the outcome of a request to server at, which
+// began at the given time.
+func (c *Client) note(caller context.Context, at int, began time.Time, err error) verdict {
+	said, blamed := judge(caller, err), false
+	switch said {
+	case answered:
+		c.turn.answered(at, time.Now())
+	case failing:
+		blamed = c.turn.failed(at, time.Now())
+	case silent:
+		blamed = c.turn.silent(at, began, time.Now(), c.config.attempt())
+	case unable:
+		blamed = true
 	}
-	if unable(ctx, err) {
+	if blamed {
 		c.turn.away(at)
+	}
+	if blamed || Code(err) == http.StatusUnauthorized {
 		c.failed.Store(true)
 	}
-	if Code(err) == http.StatusUnauthorized {
-		c.failed.Store(true)
-	}
-}
-
-// unable says that an error is the server's, and that another might do better:
-// no answer, or one that an API server gives which is shutting down or has lost
-// its etcd. A caller that gave up proves nothing.
-func unable(ctx context.Context, err error) bool {
-	switch code := Code(err); {
-	case errors.Is(err, ErrTooLarge), errors.Is(ctx.Err(), context.Canceled):
-		return false
-	case code == 0, code == http.StatusInternalServerError:
-		return true
-	default:
-		return code >= http.StatusBadGateway && code <= http.StatusGatewayTimeout
-	}
+	return said
 }
 
 // ask makes one attempt. sent says that a connection was there to send on.
@@ -230,8 +227,9 @@ func (c *Client) ask(ctx context.Context, s *server, r request) (data []byte, se
 // that server loses its turn.
 func (c *Client) watch(ctx context.Context, cancel context.CancelCauseFunc, r request) (io.ReadCloser, error) {
 	at, left := c.turn.now()
+	began := time.Now()
 	body, err := c.open(ctx, c.servers[at], r)
-	c.note(ctx, at, err)
+	c.note(ctx, at, began, err)
 	if err != nil {
 		return nil, err
 	}

@@ -26,10 +26,22 @@ type Cluster struct {
 	mu     sync.Mutex
 	turn   *turn
 	client *Client
+	remade time.Time // when client was last made in the place of another
 }
+
+// remakeEvery bounds how often credentials are read again: in an outage every
+// request fails, and each would read files and begin a TLS session of its own.
+const remakeEvery = time.Second
 
 // Connect makes a client of its own, for Follower.Connect.
 func (c *Cluster) Connect() (*Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.connect()
+}
+
+// connect is Connect; mu is held.
+func (c *Cluster) connect() (*Client, error) {
 	config, err := FindServers(c.Kubeconfig, c.Context, c.Servers)
 	if err != nil {
 		return nil, err
@@ -38,8 +50,6 @@ func (c *Cluster) Connect() (*Client, error) {
 	if c.Dial != nil {
 		config.Dial, config.AnyServer = c.Dial, true
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.turn == nil {
 		c.turn = newTurn(len(config.servers()))
 	}
@@ -48,22 +58,22 @@ func (c *Cluster) Connect() (*Client, error) {
 }
 
 // Client returns the client for single requests. It is the same one until a
-// request of it fails, then another: so rewritten credentials take effect.
+// request of it fails, then another, once a second at most: so rewritten
+// credentials take effect.
 func (c *Cluster) Client() (*Client, error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	old := c.client
-	c.mu.Unlock()
-	if old != nil && !old.failed.Load() {
+	if old != nil && (!old.failed.Load() || time.Since(c.remade) < remakeEvery) {
 		return old, nil
 	}
-	fresh, err := c.Connect()
+	fresh, err := c.connect()
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if old != nil {
 		old.Close()
+		c.remade = time.Now()
 	}
 	c.client = fresh
 	return fresh, nil

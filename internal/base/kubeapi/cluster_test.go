@@ -1,13 +1,19 @@
 package kubeapi
 
 import (
+	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestFindServers(t *testing.T) {
@@ -92,4 +98,57 @@ func TestAClusterReadsItsCredentialsAgainAfterAFailure(t *testing.T) {
 		t.Error("the client was remade without need")
 	}
 	second.Close()
+}
+
+// outage is a Cluster whose one server refuses every connection.
+func outage(t *testing.T) *Cluster {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, []byte(kubeconfigOf(`server: "https://10.0.0.1:6443"`, "token: t")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &Cluster{Kubeconfig: path, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("connection refused")
+	}}
+}
+
+// In an outage every request fails; credentials are not read for each.
+func TestAClusterIsNotRemadeForEveryFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, seen := outage(t), map[*Client]bool{}
+		for range 100 { // in 10 s
+			client, err := cluster.Client()
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[client] = true
+			if _, err := client.Get(t.Context(), "/x", nil); err == nil {
+				t.Fatal("answered")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := len(seen); n < 9 || n > 11 {
+			t.Errorf("made %d clients in ten seconds", n)
+		}
+	})
+}
+
+func TestManyWhoFindAClientFailedShareTheNext(t *testing.T) {
+	cluster := outage(t)
+	old, err := cluster.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.failed.Store(true)
+	var got [20]*Client
+	var wg sync.WaitGroup
+	for i := range got {
+		wg.Go(func() { got[i], _ = cluster.Client() })
+	}
+	wg.Wait()
+	for _, each := range got {
+		if each == old || each != got[0] {
+			t.Fatal("clients differ: one that nobody closes")
+		}
+	}
 }

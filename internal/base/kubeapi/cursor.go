@@ -1,6 +1,7 @@
 package kubeapi
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -18,6 +19,12 @@ const (
 	// watchTries is how often in a row a watch may fail without an event
 	// before a list is tried instead, e.g. because one event is too large.
 	watchTries = 5
+	// pageSize is how many objects are asked for at once where an answer may be
+	// bounded, as client-go asks.
+	pageSize = 500
+	// maxItems bounds a list of many pages: Kubernetes itself is made for
+	// 150,000 pods and fewer of anything else.
+	maxItems = 250_000
 )
 
 // cursor decides what Follow asks next: a list, or a watch from where the
@@ -30,20 +37,35 @@ type cursor struct {
 	// exact asks for the newest list from etcd instead of any from the
 	// server's cache that is not older than version: set after the server
 	// could not serve version.
-	exact    bool
+	exact bool
+	// limit is the size of a page; 0 while one page may hold everything, for
+	// which servers up to 1.33 need their etcd no more than their cache does.
+	limit    int
 	failures int
 }
 
-// query returns the resourceVersion parameters of the next list. The first may
-// be as old as the server's cache, which also answers without etcd.
-func (c *cursor) query() (version, match string) {
+// query returns the parameters of the next list, or of its first page. The first
+// list may be as old as the server's cache, which also answers without etcd; but
+// from there it comes in one piece, whatever limit is asked for.
+func (c *cursor) query() (version, match string, limit int) {
 	switch {
-	case c.exact:
-		return "", ""
+	case c.exact, c.version == "" && c.limit > 0:
+		return "", "", cmp.Or(c.limit, pageSize)
 	case c.version == "":
-		return "0", ""
+		return "0", "", 0
 	}
-	return c.version, "NotOlderThan"
+	return c.version, "NotOlderThan", c.limit
+}
+
+// tooLarge asks for smaller pages after an answer to query was too large, and
+// says whether there are any.
+func (c *cursor) tooLarge() (smaller bool) {
+	_, _, was := c.query()
+	c.limit = pageSize
+	if was > 0 {
+		c.limit = max(1, was/4)
+	}
+	return was != 1
 }
 
 // gotList notes a complete list.

@@ -70,7 +70,7 @@ func TestCursorAlwaysComesBack(t *testing.T) {
 		// Now the server can serve its newest list only: whatever was asked
 		// before, few attempts lead there.
 		for tries := 0; !c.listed; tries++ {
-			if version, _ := c.query(); version == "" || version == "0" {
+			if version, _, _ := c.query(); version == "" || version == "0" {
 				c.gotList("9")
 			} else if c.listFailed(&StatusError{Code: 410}); tries > 2 {
 				t.Fatalf("still asks for %q; seed %d", version, seed)

@@ -19,15 +19,21 @@
 //     handshake, tokens at the next request. A token file that vanished or is
 //     empty changes nothing; the last good token stays.
 //   - Of several servers (Config.Servers, Cluster) the one that answers is asked.
-//     A server that does not, or that says it cannot (500, 502, 503, 504), loses
-//     its turn at once, for all clients of the Cluster and with its watches; a
-//     frozen one costs one attempt (2.5 s). A read is tried once on each; a write
-//     is sent once, and goes to the next server only where no connection came
-//     about. So a write that failed may have been done: read before repeating.
+//     A server that does not, or that says it cannot (502, 503, 504), loses its
+//     turn at once, for all clients of the Cluster and with its watches; a frozen
+//     one costs one attempt (2.5 s). A read is tried once on each; a write is sent
+//     once, and goes to the next server only where no connection came about. So a
+//     write that failed may have been done: read before repeating.
+//   - A caller's own deadline is not held against the server, unless callers
+//     together have heard nothing of it for as long as an attempt; nor is a 500,
+//     which a webhook causes behind every server, unless it is the third in a row
+//     over a second or more.
 //     A frozen server whose clients make no requests, but only watch, is left
 //     after 90 s.
 //   - Events never make a caller wait and never flood: what cannot be written
 //     within the bounds is dropped and counted.
-//   - Answers are bounded (8 MiB a list, 4 MiB an event), and no error or log
-//     line contains a token, a key or the body of an answer.
+//   - Answers are bounded (8 MiB, an event 4 MiB), and no error or log line
+//     contains a token, a key or the body of an answer. A list that is larger is
+//     read in pages as small as they have to be, up to 250,000 objects; these come
+//     from etcd, while one that fits also comes from a server without.
 package kubeapi

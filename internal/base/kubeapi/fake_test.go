@@ -92,7 +92,15 @@ func describe(u *url.URL) string {
 	if match := q.Get("resourceVersionMatch"); match != "" {
 		text += " " + match
 	}
-	return strings.TrimSpace(text + " " + q.Get("resourceVersion"))
+	if version := q.Get("resourceVersion"); version != "" {
+		text += " " + version
+	}
+	for _, key := range []string{"limit", "continue"} {
+		if value := q.Get(key); value != "" {
+			text += " " + key + " " + value
+		}
+	}
+	return text
 }
 
 func (s *script) requests() []string {

@@ -98,30 +98,11 @@ func (f *Follower[T]) drop() {
 }
 
 func (f *Follower[T]) list(ctx context.Context) time.Duration {
-	query := f.query()
-	version, match := f.cursor.query()
-	if version != "" {
-		query.Set("resourceVersion", version)
-	}
-	if match != "" {
-		query.Set("resourceVersionMatch", match)
-	}
-	var list struct {
-		Metadata struct {
-			ResourceVersion string `json:"resourceVersion"`
-		} `json:"metadata"`
-		Items []T `json:"items"`
-	}
-	data, err := f.client.do(ctx, f.request(query, listMetadata))
-	if err == nil {
-		if err = decodeJSON(data, &list); err == nil && list.Metadata.ResourceVersion == "" {
-			err = errors.New("answer has no resourceVersion; is this a Kubernetes API?")
-		}
-		if err != nil {
-			err = fmt.Errorf("get %s: %w", f.Path, err)
-		}
-	}
+	version, items, err := f.pages(ctx)
 	if ctx.Err() != nil {
+		return 0
+	}
+	if errors.Is(err, ErrTooLarge) && f.cursor.tooLarge() {
 		return 0
 	}
 	if err != nil {
@@ -129,10 +110,68 @@ func (f *Follower[T]) list(ctx context.Context) time.Duration {
 		f.Report(err)
 		return f.cursor.listFailed(err)
 	}
-	f.cursor.gotList(list.Metadata.ResourceVersion)
-	f.Replace(list.Items)
+	f.cursor.gotList(version)
+	f.Replace(items)
 	f.Report(nil)
 	return 0
+}
+
+// pages reads a list, which is as of the version of its first page.
+func (f *Follower[T]) pages(ctx context.Context) (version string, items []T, err error) {
+	query := f.query()
+	version, match, limit := f.cursor.query()
+	if version != "" {
+		query.Set("resourceVersion", version)
+	}
+	if match != "" {
+		query.Set("resourceVersionMatch", match)
+	}
+	if limit > 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	first, err := f.page(ctx, query)
+	if err != nil {
+		return "", nil, err
+	}
+	items = first.Items
+	for next := first.Metadata.Continue; next != ""; {
+		// The token says of which version, and the API takes no other beside it.
+		query.Del("resourceVersion")
+		query.Del("resourceVersionMatch")
+		query.Set("continue", next)
+		more, err := f.page(ctx, query)
+		if err != nil {
+			return "", nil, err
+		}
+		if len(more.Items) == 0 && more.Metadata.Continue != "" || len(items)+len(more.Items) > maxItems {
+			return "", nil, fmt.Errorf("get %s: more than %d objects, or pages without any; is this a Kubernetes API?", f.Path, maxItems)
+		}
+		items, next = append(items, more.Items...), more.Metadata.Continue
+	}
+	return first.Metadata.ResourceVersion, items, nil
+}
+
+// page is one page of a list.
+type page[T any] struct {
+	Metadata struct {
+		ResourceVersion string `json:"resourceVersion"`
+		Continue        string `json:"continue"`
+	} `json:"metadata"`
+	Items []T `json:"items"`
+}
+
+func (f *Follower[T]) page(ctx context.Context, query url.Values) (p page[T], err error) {
+	data, err := f.client.do(ctx, f.request(query, listMetadata))
+	if err != nil {
+		return p, err
+	}
+	if err = decodeJSON(data, &p); err == nil && p.Metadata.ResourceVersion == "" {
+		err = errors.New("answer has no resourceVersion; is this a Kubernetes API?")
+	}
+	if err != nil {
+		err = fmt.Errorf("get %s: %w", f.Path, err)
+	}
+	return p, err
 }
 
 // Media types of answers that hold metadata only.

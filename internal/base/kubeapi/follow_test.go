@@ -3,6 +3,7 @@ package kubeapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -87,7 +88,7 @@ func TestFollowListsAgainWhenTheVersionExpired(t *testing.T) {
 			send(list("20", "b")), refuse(http.StatusGone, "Gone"), // as the answer
 			send(list("30", "c")))
 		expect(t, "told", follow(t, s, time.Minute), "replace a", "replace b", "replace c")
-		expect(t, "asked", s.requests(), "list 0", "watch 5", "list", "watch 20", "list", "watch 30")
+		expect(t, "asked", s.requests(), "list 0", "watch 5", "list limit 500", "watch 20", "list limit 500", "watch 30")
 	})
 }
 
@@ -101,7 +102,7 @@ func TestFollowSurvivesAServerThatLagsBehind(t *testing.T) {
 		}
 		s := newScript(t, send(list("500", "a")), refuse(http.StatusInternalServerError, "InternalError"), lag, send(list("7", "b")))
 		told := follow(t, s, time.Minute)
-		expect(t, "asked", s.requests(), "list 0", "watch 500", "list NotOlderThan 500", "list", "watch 7")
+		expect(t, "asked", s.requests(), "list 0", "watch 500", "list NotOlderThan 500", "list limit 500", "watch 7")
 		if told[len(told)-1] != "replace b" {
 			t.Errorf("told %q", told)
 		}
@@ -193,4 +194,56 @@ func TestFollowConnectsAnewAfterAFailure(t *testing.T) {
 			t.Errorf("connected %d times; reports %v", connects, reports)
 		}
 	})
+}
+
+// tooLarge answers with more than is read.
+func tooLarge(w http.ResponseWriter, _ *http.Request) {
+	_, _ = w.Write(make([]byte, maxBody+1<<20))
+}
+
+// pageOf is a page of a list, with more behind it.
+func pageOf(version, next string, names ...string) step {
+	return send(strings.Replace(list(version, names...), `"resourceVersion"`, fmt.Sprintf(`"continue":%q,"resourceVersion"`, next), 1))
+}
+
+// A collection that is larger than an answer may be is read in pages that fit,
+// and stays so: after it expired, and when the watch has to begin anew.
+func TestFollowReadsALargeListInPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(t,
+			tooLarge, tooLarge, pageOf("5", "t1", "a", "b"), tooLarge, // the second page does not fit
+			pageOf("6", "t2", "a"), pageOf("6", "t3", "b"), send(list("6", "c")),
+			sendAndHold(event("ADDED", "d", "7")))
+		expect(t, "told", follow(t, s, time.Minute), "replace a b c", "put d")
+		expect(
+			t, "asked", s.requests(),
+			"list 0", "list limit 500", "list limit 125", "list limit 125 continue t1",
+			"list limit 31", "list limit 31 continue t2", "list limit 31 continue t3", "watch 6",
+		)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		gone := refuse(http.StatusGone, "Expired") // of a page's token as well
+		s := newScript(t, tooLarge, pageOf("5", "t", "a"), gone, pageOf("6", "u", "a"), send(list("6", "b")), gone, send(list("9", "c")))
+		told := follow(t, s, time.Minute)
+		if told[len(told)-1] != "replace c" {
+			t.Errorf("told %q", told)
+		}
+		expect(t, "asked", s.requests(),
+			"list 0", "list limit 500", "list limit 500 continue t", "list limit 500", "list limit 500 continue u", "watch 6", "list limit 500", "watch 9")
+	})
+}
+
+// Pages without end, or one object that is too large, are errors like others.
+func TestFollowGivesUpOnAListWithoutEnd(t *testing.T) {
+	for name, endless := range map[string]step{"empty pages": pageOf("5", "t"), "too large alone": tooLarge} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScript(t, slices.Repeat([]step{endless}, 200)...)
+				told := follow(t, s, time.Minute)
+				if n := len(s.requests()); n > 60 || len(told) == 0 || !strings.HasPrefix(told[0], "error: get /apis/x: ") {
+					t.Errorf("asked %d times, told %.300q", n, told)
+				}
+			})
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,7 +61,6 @@ func TestAReadGoesToTheServerThatAnswers(t *testing.T) {
 	}{
 		{"cut", cut, 0},
 		{"frozen", frozen, attemptTimeout},
-		{"without etcd", refuse(http.StatusInternalServerError, "InternalError"), 0},
 		{"stopping", refuse(http.StatusServiceUnavailable, "ServiceUnavailable"), 0},
 		{"slow etcd", refuse(http.StatusGatewayTimeout, "Timeout"), 0},
 	} {
@@ -154,6 +154,109 @@ func TestACallerWhoGivesUpProvesNothing(t *testing.T) {
 		}
 		if n := servers.asked()[1]; n != 0 {
 			t.Errorf("the second server was asked %d times", n)
+		}
+	})
+}
+
+// turn is the server that a client asks now.
+func (c crowd) turn(client *Client) int { at, _ := client.turn.now(); return at }
+
+// A bound that is shorter than a slow commit takes, as a short Lease has, proves
+// nothing while the server answers other questions.
+func TestACallersDeadlineIsNotHeldAgainstAServerThatAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := crowd{newScript(t), newScript(t)}
+		for range 20 {
+			slow[0].steps = append(slow[0].steps, frozen, send("read"))
+		}
+		client := slow.client(t)
+		for range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := client.Patch(ctx, "/lease", []byte("{}")); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("patch: %v", err)
+			}
+			cancel()
+			if got, err := client.Get(t.Context(), "/lease", nil); err != nil || string(got) != "read" {
+				t.Fatalf("get: %s, %v", got, err)
+			}
+		}
+		if n := slow.asked()[1]; n != 0 || client.failed.Load() {
+			t.Errorf("the second server was asked %d times", n)
+		}
+	})
+}
+
+// A frozen server is left all the same, whatever bounds its callers have, once
+// they have waited as long as an attempt.
+func TestAFrozenServerIsLeftByCallersWithShortBounds(t *testing.T) {
+	for _, bound := range []time.Duration{100 * time.Millisecond, time.Second, attemptTimeout} {
+		synctest.Test(t, func(t *testing.T) {
+			servers := crowd{newScript(t), newScript(t, send("good"))}
+			for range 50 {
+				servers[0].steps = append(servers[0].steps, frozen)
+			}
+			client := servers.client(t)
+			start := time.Now()
+			for servers.turn(client) == 0 && time.Since(start) < time.Minute {
+				ctx, cancel := context.WithTimeout(t.Context(), bound)
+				_, _ = client.Patch(ctx, "/lease", []byte("{}"))
+				cancel()
+			}
+			if took := time.Since(start); took > attemptTimeout+bound || took < attemptTimeout*9/10 {
+				t.Errorf("bound %v: left after %v", bound, took)
+			}
+		})
+	}
+}
+
+// A webhook that fails gives 500 behind every server: reads go on, and watches
+// are not closed for it.
+func TestAWebhookThatFailsMovesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := refuse(http.StatusInternalServerError, "InternalError")
+		servers := crowd{newScript(t), newScript(t)}
+		servers[0].steps = slices.Repeat([]step{fails}, 10) // a burst of Events
+		for range 30 {                                      // and writes of one object for ever
+			servers[0].steps = append(servers[0].steps, fails, send("{}"))
+		}
+		client := servers.client(t)
+		for range 10 {
+			if _, err := client.Create(t.Context(), "/events", []byte("{}")); Code(err) != 500 {
+				t.Fatal(err)
+			}
+		}
+		for range 30 {
+			if _, err := client.Patch(t.Context(), "/x", []byte("{}")); Code(err) != 500 {
+				t.Fatal(err)
+			}
+			if _, err := client.Patch(t.Context(), "/lease", []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := servers.asked()[1]; n != 0 || client.failed.Load() {
+			t.Errorf("the second server was asked %d times", n)
+		}
+	})
+}
+
+// A server without etcd gives 500 to everything: each read is answered by
+// another at once, and soon nobody asks it any more.
+func TestAServerWithoutEtcdIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := crowd{newScript(t), newScript(t)}
+		servers[0].steps = slices.Repeat([]step{refuse(http.StatusInternalServerError, "InternalError")}, 100)
+		servers[1].steps = slices.Repeat([]step{send("good")}, 100)
+		client := servers.client(t)
+		start := time.Now()
+		for servers.turn(client) == 0 && time.Since(start) < time.Minute {
+			if got, err := client.Get(t.Context(), "/x", nil); err != nil || string(got) != "good" {
+				t.Fatalf("%s, %v", got, err)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("left after %v", took)
 		}
 	})
 }
