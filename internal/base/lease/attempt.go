@@ -195,8 +195,9 @@ func (l *Lock) free(ctx context.Context, client *kubeapi.Client) error {
 }
 
 const (
-	// retryMin and retryMax are the waits after a failed attempt: soon, for
-	// time is running out, but not in a tight loop.
+	// retryMin and retryMax are the waits after a failed attempt: soon while the
+	// Lease is held, for time is running out, and after the first failure. Who does
+	// not hold it has no reason to hurry, and waits up to a round.
 	retryMin, retryMax = 300 * time.Millisecond, 700 * time.Millisecond
 	// deniedWait follows a refusal that only a person can mend.
 	deniedWait = 30 * time.Second
@@ -207,6 +208,11 @@ const (
 func (l *Lock) next(err error) (wait, expiry time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err == nil || errors.Is(err, context.Canceled) {
+		l.failures = 0
+	} else {
+		l.failures++
+	}
 	now := l.clock()
 	round := l.duration() / roundsOf
 	wait, expiry = round+rand.N(round/10+1), l.until.Sub(now)
@@ -216,8 +222,13 @@ func (l *Lock) next(err error) (wait, expiry time.Duration) {
 	switch code := kubeapi.Code(err); {
 	case code == http.StatusForbidden:
 		wait = deniedWait
-	case err != nil && !errors.Is(err, context.Canceled):
-		wait = retryMin + rand.N(retryMax-retryMin)
+	case l.failures > 0:
+		hurry := retryMin + rand.N(retryMax-retryMin)
+		if expiry <= 0 {
+			wait = min(wait, hurry<<min(l.failures-1, 16))
+		} else {
+			wait = hurry
+		}
 	case expiry <= 0:
 		// A contender comes when the Lease lapses, if that is earlier.
 		if left := l.seen.Lapses().Sub(now); left > 0 {

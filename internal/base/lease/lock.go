@@ -53,6 +53,8 @@ type Lock struct {
 	stale   bool      // the record must be read before it is written
 	// transitions is how often the Lease changed hands, for people.
 	transitions int32
+	// failures counts attempts in a row that ended with an error.
+	failures int
 
 	now func() time.Time
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,6 +256,50 @@ func TestKeepAsksSeldomWhereItMayNot(t *testing.T) {
 		if refused < 9 || refused > 12 {
 			t.Errorf("asked %d times in five minutes", refused)
 		}
+	})
+}
+
+// An API that fails, or refuses the Lease for a reason of its own, is not asked
+// at two times a second for ever by those who wait for it.
+func TestKeepHurriesOnlyWhileTheLeaseIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		l := s.lock(t, "a")
+		first(t, l)
+		client, _ := l.Client()
+		var asked atomic.Int32
+		var well atomic.Bool
+		l.Client = func() (*kubeapi.Client, error) {
+			if asked.Add(1); !well.Load() {
+				return nil, &kubeapi.StatusError{Code: http.StatusUnprocessableEntity}
+			}
+			return client, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		won, done := make(chan struct{}, 9), make(chan struct{})
+		go func() {
+			l.Keep(ctx, func(now bool) {
+				if now && well.Load() {
+					won <- struct{}{}
+				}
+			}, func(error) {})
+			close(done)
+		}()
+		time.Sleep(l.Duration)
+		if n := asked.Swap(0); n < 12 || n > 34 {
+			t.Errorf("asked %d times while time was running out", n)
+		}
+		time.Sleep(5 * time.Minute)
+		if n := asked.Load(); n > 100 { // a round is 3.3 s
+			t.Errorf("asked %d times in five minutes", n)
+		}
+		well.Store(true)
+		healed := time.Now()
+		if <-won; time.Since(healed) > 4*time.Second {
+			t.Errorf("held %v after the API was well again", time.Since(healed))
+		}
+		cancel()
+		<-done
 	})
 }
 
