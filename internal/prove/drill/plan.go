@@ -21,7 +21,11 @@ func Plan(c *scenario.Case) string {
 	}
 	line("  network %s, leader %s", c.Lab.Preset, leaders(c))
 	planServers(line, c)
-	line("  phases: baseline %s, hold %s, settle %s; about %s per run, two runs", c.Phases.Baseline, c.Phases.Hold, c.Phases.Settle, c.Phases.Baseline+c.Phases.Hold+c.Phases.Settle+15*time.Second)
+	runs := "two runs"
+	if c.Alone {
+		runs = "one run, with the agents"
+	}
+	line("  phases: baseline %s, hold %s, settle %s; about %s per run, %s", c.Phases.Baseline, c.Phases.Hold, c.Phases.Settle, c.Phases.Baseline+c.Phases.Hold+c.Phases.Settle+startTime(c), runs)
 	line("  faults:")
 	for _, a := range timetable(c.Faults, c.Phases.Hold) {
 		if a.undo {
@@ -65,6 +69,14 @@ func planServers(line func(string, ...any), c *scenario.Case) {
 	}
 	line("  a balancer on every node, which %s", use)
 	line("  without the agents: %s", balanceWords(c.Balance.Without))
+}
+
+// startTime is about how long all takes to start and end.
+func startTime(c *scenario.Case) time.Duration {
+	if c.Kubernetes {
+		return 45 * time.Second
+	}
+	return 15 * time.Second
 }
 
 // storageWords say where apiservers store.

@@ -120,6 +120,8 @@ func (o Options) cases() ([]*scenario.Case, error) {
 // to see the trouble before the remedy.
 func (o Options) sides() []bool {
 	switch {
+	case o.With == o.Without && o.Scenario.Alone:
+		return []bool{true}
 	case o.With == o.Without:
 		return []bool{false, true}
 	case o.With:

@@ -25,6 +25,7 @@ type Case struct {
 	Storage    string        `yaml:"storage,omitempty"`
 	Gateway    []string      `yaml:"gateway,omitempty"`
 	Agents     Agents        `yaml:"agents"`
+	Alone      bool          `yaml:"alone,omitempty"`
 	Balance    Balance       `yaml:"balance,omitempty"`
 	Slices     Slices        `yaml:"slices,omitempty"`
 	NodesReady bool          `yaml:"nodesReady,omitempty"`
@@ -110,7 +111,7 @@ func (s *Scenario) Case(name string) (*Case, error) {
 
 // resolveServers fills in what the apiservers and all around them are.
 func (c *Case) resolveServers(s *Scenario, v Variant) {
-	c.Kubernetes, c.Gateway, c.NodesReady = s.Kubernetes, s.Gateway, s.NodesReady
+	c.Kubernetes, c.Gateway, c.NodesReady, c.Alone = s.Kubernetes, s.Gateway, s.NodesReady, s.Alone
 	c.APIServers = s.APIServers || v.APIServers || c.Kubernetes
 	c.EtcdCheck = cmp.Or(v.EtcdCheck, s.EtcdCheck)
 	if c.Storage = cmp.Or(v.Storage, s.Storage); c.Storage == StorageOwn {

@@ -103,6 +103,7 @@ func (c *Case) checkKubernetes() error {
 		{c.Agents.Has(AgentZonal), len(c.Gateway) > 0, "agents: zonal has no gateway to serve", "gateway: [a, b]"},
 		{c.Agents.Has(AgentEtcdBalance), c.APIServers, "agents: etcd-balance has nobody to serve", "apiservers: true"},
 		{len(c.Gateway) > 0, c.Kubernetes, "gateway: there are no pods to stand behind it", "kubernetes: true"},
+		{c.Alone, !c.Agents.Has(AgentNone), "alone: there is no agent to run with", "agents, or leave it out"},
 		{c.NodesReady, c.Kubernetes, "nodesReady: there are no kubelets", "kubernetes: true"},
 		{c.Slices != Slices{} && c.Slices != Slices{Without: ReconcilerLease}, c.Agents.Has(AgentSlices), "slices: nobody publishes them", "slices to agents"},
 	} {

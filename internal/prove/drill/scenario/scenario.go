@@ -33,7 +33,10 @@ type Scenario struct {
 	// the endpoints of all zones as upstreams.
 	Gateway []string `yaml:"gateway,omitempty"`
 	// Agents names the agents of the `with` runs (default leader).
-	Agents  Agents  `yaml:"agents,omitempty"`
+	Agents Agents `yaml:"agents,omitempty"`
+	// Alone leaves out the run without the agents, for a fault that hits nothing
+	// but them.
+	Alone   bool    `yaml:"alone,omitempty"`
 	Balance Balance `yaml:"balance,omitempty"`
 	Slices  Slices  `yaml:"slices,omitempty"`
 	// NodesReady wants every Node to stay Ready in the run with the agents.
