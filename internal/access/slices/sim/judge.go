@@ -225,7 +225,7 @@ func (w *World) judgeMark(r *request, node int) {
 		w.breach("%s marked node %s without reading", name(r.agent), name(node))
 		return
 	}
-	if d := r.based.at - w.judge.heard[r.agent]; d < w.shape.Settings.Lapse*97/100 {
+	if d := r.based.at - r.based.heard; d < w.shape.Settings.Lapse*97/100 {
 		w.breach("%s marked node %s, having heard of anybody again for %s", name(r.agent), name(node), d)
 	}
 	for _, o := range []object{firstAgent + object(node), firstIdentity + object(node)} {

@@ -31,6 +31,7 @@ type request struct {
 	rev   int          // vTake, vReturn: what must stand
 	lock  record
 	fresh heads
+	heard time.Duration // judge.heard of its sender, when it was read
 	at    time.Duration // it reached the store
 	// held is until when its sender may hold the Lease, by the world's clock.
 	held time.Duration
@@ -80,7 +81,7 @@ func (w *World) exec(r *request) {
 	r.at, r.done = w.now, true
 	switch r.verb {
 	case vRead:
-		r.fresh = w.store.head
+		r.fresh, r.heard = w.store.head, w.judge.heard[r.agent]
 	case vLook:
 		r.lock = w.store.lock
 	case vTake, vReturn:

@@ -62,8 +62,12 @@ func TestSabotage(t *testing.T) {
 
 // TestDisagreement is the other half: with the Lease it does not matter.
 func TestDisagreement(t *testing.T) {
+	count := uint64(200)
+	if raceEnabled {
+		count = 20
+	}
 	w := NewWorld()
-	for seed := range uint64(200) {
+	for seed := range count {
 		if r := w.schedule(seed, rules{distort: disagree}); r.Broken != "" {
 			t.Errorf("seed %d: %s", seed, r.Broken)
 		}

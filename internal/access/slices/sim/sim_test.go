@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 0, "how many schedules to run (default 2000, 200 under -race or -short)")
+	schedules = flag.Int("schedules", 0, "how many schedules to run (default 2000, 150 under -race or -short)")
 	seed      = flag.Uint64("seed", 0, "seed of the first schedule (default: from the clock)")
 )
 
@@ -34,7 +34,7 @@ func setting(flagged uint64, env string, otherwise uint64) uint64 {
 func TestSchedules(t *testing.T) {
 	count := uint64(2000)
 	if testing.Short() || raceEnabled {
-		count = 200
+		count = 150
 	}
 	count = setting(uint64(*schedules), "HOLDFAST_SIM_SCHEDULES", count)
 	first := setting(*seed, "HOLDFAST_SIM_SEED", uint64(time.Now().UnixNano())%1e12)
