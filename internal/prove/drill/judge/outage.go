@@ -3,6 +3,7 @@ package judge
 import (
 	"time"
 
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 	"github.com/holdfast-ha/holdfast/internal/prove/probe"
 	"github.com/holdfast-ha/holdfast/internal/prove/report"
 )
@@ -24,15 +25,22 @@ func (j *run) outage(g probe.Gap) report.Outage {
 // that failed or stalled. nil when there was none before the heal, or fewer
 // than stableFor requests after it; 0 when nothing failed or stalled.
 //
+// Of a path from a pod only failures count, and the slow answers right after
+// one: what is promised there is that nothing is lost, for minutes on end, and a
+// machine that all sites share stalls now and then.
+//
 // Dating by the answer makes it a bound from above on the moment the service
 // was back: it was back at the latest then. The last failed send bounds it
 // from below.
-func (j *run) recovered(samples []probe.Sample) *float64 {
+func (j *run) recovered(path scenario.Path, samples []probe.Sample) *float64 {
 	if j.rec.Run.Injected.IsZero() {
 		return nil
 	}
 	inForce := during(samples, j.rec.Run.Injected, j.healed())
 	last := lastDisturbed(inForce)
+	if path.InPod() {
+		last = lastLost(inForce)
+	}
 	if last < 0 {
 		if len(inForce) == 0 {
 			return nil
@@ -78,6 +86,18 @@ func lastDisturbed(samples []probe.Sample) int {
 		}
 	}
 	return -1
+}
+
+// lastLost is the index of the last sample that failed, or of the last of the
+// slow ones right after it; -1 when none failed.
+func lastLost(samples []probe.Sample) int {
+	last := -1
+	for i, s := range samples {
+		if !s.OK || last == i-1 && last >= 0 && s.Done.Sub(s.Sent) > Slow {
+			last = i
+		}
+	}
+	return last
 }
 
 // strip draws the path: consecutive samples of one outcome. A stretch ends

@@ -19,7 +19,7 @@ func (j *run) judgePath(p scenario.Path) report.Path {
 	out := report.Path{
 		Name: p.Name, Site: p.Site, Target: p.Shown(), Kind: p.Kind, Mode: p.Mode,
 	}
-	j.measure(&out, samples)
+	j.measure(&out, p, samples)
 	e := j.rec.Case.ExpectationOf(p)
 	out.Role = e.Role
 	switch e.Role {
@@ -47,7 +47,7 @@ func (j *run) judgeControl(name string) report.Path {
 	if len(samples) > 0 {
 		out.Site = siteOf(name)
 	}
-	j.measure(&out, samples)
+	j.measure(&out, scenario.Path{}, samples)
 	judgeUnfailing(&out)
 	return out
 }
@@ -70,7 +70,7 @@ func judgeUnfailing(p *report.Path) {
 }
 
 // measure fills in the figures that do not depend on the role.
-func (j *run) measure(p *report.Path, samples []probe.Sample) {
+func (j *run) measure(p *report.Path, path scenario.Path, samples []probe.Sample) {
 	var took []time.Duration
 	for _, s := range samples {
 		if s.OK {
@@ -85,7 +85,7 @@ func (j *run) measure(p *report.Path, samples []probe.Sample) {
 	for _, g := range probe.Gaps(samples) {
 		p.Outages = append(p.Outages, j.outage(g))
 	}
-	p.RecoveredMS = j.recovered(samples)
+	p.RecoveredMS = j.recovered(path, samples)
 	p.Strip = j.strip(samples)
 }
 

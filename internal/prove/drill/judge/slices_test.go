@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
 	"github.com/holdfast-ha/holdfast/internal/prove/report"
@@ -88,6 +89,10 @@ func TestEndpointsAreHeldToWhatTheyMust(t *testing.T) {
 		{name: "a change too many", scenario: "slices-agent-killed", world: always, verdict: report.Fail, reason: "endpoints: 1 change while the faults were in force, at most 0 allowed",
 			spoil: []func(*record.Record){saw(allWell, a, b, c), saw(40, a, bOut, cAdoptsB)}},
 		{name: "no change", scenario: "slices-agent-killed", world: always, verdict: report.Pass, spoil: []func(*record.Record){saw(allWell, a, b, c)}},
+		{name: "slow answers are no loss", scenario: orphan, spoil: scene(2, 3), verdict: report.Pass,
+			world: world(always).broken(refused, 0, 5, "b/service").broken(answer{1900 * time.Millisecond, ""}, 30, 31, "b/service")},
+		{name: "slow answers right after a loss belong to it", scenario: orphan, spoil: scene(2, 3), verdict: report.Fail, reason: "b/service/api-get/new: answered for good after 9.1 s, allowed 8.7 s",
+			world: world(always).broken(refused, 0, 5, "b/service").broken(answer{1900 * time.Millisecond, ""}, 5, 9, "b/service")},
 		{name: "lost after the heal", scenario: orphan, world: world(always).broken(refused, 61, 61.3, "b/service/api-get/new"), spoil: scene(2, 3), verdict: report.Fail,
 			reason: "b/service/api-get/new: 2 of 20 requests failed after the heal, at most 0 allowed"},
 	} {
