@@ -9,6 +9,8 @@ import (
 // follows what the slices will say once the writes of this plan are done.
 // While the apiservers' reconciler may be writing it, nothing but the probe is
 // put on it; it is taken over, in one write, when nothing else is left to do.
+// The last apiserver that ends its reconciler in order leaves it empty: then
+// nobody loses by a takeover at once, and one that writes it again is seen.
 func (p *planner) combined(busy bool) []Write {
 	slot := p.v.Combined
 	if !p.anyReady() {
@@ -21,6 +23,8 @@ func (p *planner) combined(busy bool) []Write {
 		return p.publish(*slot, UpdateCombined, "follows the endpoints")
 	case slot.Owner != Reconciler || busy:
 		return nil
+	case len(slot.Members) == 0:
+		return p.publish(*slot, UpdateCombined, "taken over at once: the apiservers' reconciler had left it empty")
 	case p.f.Phase == Unprobed && slot.Version == p.f.Probed:
 		probe := *slot
 		probe.Probe = p.self.Node
@@ -35,7 +39,7 @@ func (p *planner) publish(slot Combined, op Op, why string) []Write {
 	family := p.readersFamily(slot)
 	want := Combined{Version: slot.Version, Owner: Ours, Family: family, Members: p.members(family)}
 	switch {
-	case op == UpdateCombined && slot.Owner != Ours && family != slot.Family:
+	case op == UpdateCombined && slot.Owner != Ours && family != slot.Family && len(slot.Members) > 0:
 		return nil // the address type of a slice cannot be changed, and this one is not ours to delete
 	case op == UpdateCombined && family != slot.Family:
 		return []Write{{Op: DeleteCombined, Combined: slot, Takes: true, Why: "makes room for " + string(family)}}

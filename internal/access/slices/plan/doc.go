@@ -35,7 +35,7 @@
 //
 // Shared: what takes away, and what is everybody's, is written by whoever holds
 // one short Lease: unready endpoints, adopted zones and their return, the slice
-// kubernetes, the Service. The holder reads all of it anew, linearizably, plans,
+// kubernetes, the Service, the object Endpoints. The holder reads all of it anew, linearizably, plans,
 // writes in the given order, stops at the first write that fails or when its
 // time is up, and plans again until nothing is left.
 //
@@ -60,6 +60,6 @@
 // view.go is what there is, settings.go what a person chose, write.go what there
 // is to do and what is known for long enough; observer.go,
 // streams.go and reconciler.go know since when; own.go, shared.go, zones.go,
-// lean.go and combined.go decide; problem.go says what a person has to do.
+// lean.go, combined.go and endpoints.go decide; problem.go says what a person has to do.
 // Package sim runs it through random schedules.
 package plan

@@ -20,7 +20,8 @@ func Shared(cfg *Settings, self *Self, v *View, f *Facts) []Write {
 	}
 	all := p.writes()
 	all = append(all, p.combined(len(all) > 0)...)
-	return append(all, p.service()...)
+	all = append(all, p.service()...)
+	return append(all, p.endpoints()...)
 }
 
 // Withdraw is the part of Shared by which the own endpoint turns unready, for an

@@ -16,6 +16,10 @@ func story(writes []Write) string {
 		case PatchService:
 			line += " " + w.Traffic
 		case ProbeCombined:
+		case CreateEndpoints, UpdateEndpoints:
+			for _, e := range w.Endpoints.Targets {
+				line += fmt.Sprintf(" %s:%d", e.Address, e.Port)
+			}
 		default:
 			for _, m := range w.Combined.Members {
 				line += fmt.Sprintf(" %s/%s=%t", m.Node, m.Zone, m.Ready)

@@ -135,7 +135,11 @@ type Lease struct {
 type View struct {
 	Slices   []Slice
 	Combined *Combined
-	Service  Service
+	// Endpoints is nil where there is none. That, and what it says, counts only
+	// when EndpointsKnown: it has been read.
+	Endpoints      *Endpoints
+	EndpointsKnown bool
+	Service        Service
 	// Zones and Unzoned are the Nodes by zone, and the names of those without
 	// one. They count only when ZonesKnown: a list of Nodes has been read.
 	Zones      []Zone

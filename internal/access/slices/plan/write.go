@@ -21,10 +21,15 @@ const (
 	ProbeCombined
 	// PatchService sets trafficDistribution to Traffic.
 	PatchService
+	// CreateEndpoints and UpdateEndpoints make the object Endpoints what
+	// Endpoints says.
+	CreateEndpoints
+	UpdateEndpoints
 )
 
 var opNames = [...]string{
 	"create-slice", "update-slice", "delete-slice", "create-combined", "update-combined", "delete-combined", "probe-combined", "patch-service",
+	"create-endpoints", "update-endpoints",
 }
 
 func (o Op) String() string { return opNames[o] }
@@ -34,11 +39,12 @@ func (o Op) String() string { return opNames[o] }
 type Write struct {
 	Op Op
 	// Slice is set for slices, Combined for the slice kubernetes, Service and
-	// Traffic for the Service.
-	Slice    Slice
-	Combined Combined
-	Service  Service
-	Traffic  string
+	// Traffic for the Service, Endpoints for the object Endpoints.
+	Slice     Slice
+	Combined  Combined
+	Service   Service
+	Traffic   string
+	Endpoints Endpoints
 	// Takes says that the write takes something away. It must not be sent
 	// unless every write before it in the same Plan is known to have been done.
 	Takes bool
@@ -54,6 +60,8 @@ func (w *Write) Version() string {
 		return w.Slice.Version
 	case PatchService:
 		return w.Service.Version
+	case CreateEndpoints, UpdateEndpoints:
+		return w.Endpoints.Version
 	}
 	return w.Combined.Version
 }

@@ -221,6 +221,23 @@ func (w *World) checkCombined(v *plan.View) {
 		w.breach("calm, and kubernetes is not ours")
 	default:
 		w.checkMembers(v)
+		w.checkObject(v)
+	}
+}
+
+// checkObject wants the object Endpoints to list the ready members of the slice.
+func (w *World) checkObject(v *plan.View) {
+	var want, have []plan.Target
+	for _, m := range v.Combined.Members {
+		if m.Ready {
+			want = append(want, plan.Target{Address: m.Address, Port: m.Port})
+		}
+	}
+	if v.Endpoints != nil && !v.Endpoints.Odd {
+		have = v.Endpoints.Targets
+	}
+	if len(want) > 0 && !slices.Equal(want, have) {
+		w.breach("calm, and Endpoints say %v, not %v", have, want)
 	}
 }
 

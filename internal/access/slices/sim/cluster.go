@@ -82,11 +82,14 @@ func (w *World) reconcile(i int) {
 
 func (w *World) putReconciled() {
 	want := plan.Combined{Owner: plan.Reconciler, Family: plan.IPv4}
+	var targets []plan.Target
 	for j := range w.n {
 		if w.masters.seen[j] > w.now {
 			want.Members = append(want.Members, plan.Member{Address: addresses[j], Port: 6443, Ready: true})
+			targets = append(targets, plan.Target{Address: addresses[j], Port: 6443})
 		}
 	}
+	w.putReconciledObject(targets)
 	is := w.store.kubernetes()
 	if is != nil && is.Owner == want.Owner && is.Probe == "" && slices.Equal(is.Members, want.Members) {
 		return
@@ -95,6 +98,15 @@ func (w *World) putReconciled() {
 	w.trace("reconciler writes kubernetes: %d addresses", len(want.Members))
 	w.store.putCombined(want)
 	w.judgeCommit(before, nil, nil)
+	w.spread()
+}
+
+// putReconciledObject is the same of the object Endpoints, which comes first.
+func (w *World) putReconciledObject(want []plan.Target) {
+	if is := w.store.object(); is != nil && !is.Odd && slices.Equal(is.Targets, want) {
+		return
+	}
+	w.store.putEndpoints(plan.Endpoints{Targets: want})
 	w.spread()
 }
 

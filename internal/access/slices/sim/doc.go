@@ -22,8 +22,9 @@
 //  5. It marks another's endpoint unready only if at the reading that it rests on
 //     both Leases of that node had stood still for 30 s (by clocks that run up
 //     to 1 % fast).
-//  6. It takes over the slice kubernetes from no apiserver that writes it, and
-//     writes nothing that is not ours.
+//  6. It takes over the slice kubernetes from no apiserver that writes it, unless
+//     it is empty, and writes nothing that is not ours. The object Endpoints it
+//     writes only where that slice is ours, and never empty.
 //
 // Judged all along:
 //
@@ -39,7 +40,8 @@
 //  9. Endpoints say what their owners know; those of the dead are unready, unless
 //     they are the last. Every zone has endpoints of its own, or one adopter.
 //     Nothing is adopted that has nodes no more, or its own. The slice kubernetes
-//     is complete, and ours unless an apiserver writes it. Both datapaths send
+//     is complete, and ours unless an apiserver writes it; where it is ours, the
+//     object Endpoints lists its ready members. Both datapaths send
 //     each zone to endpoints that hint it. Nobody writes any more.
 //
 // Excused from 1, 2 and 4 for a minute: hands in our objects. What somebody

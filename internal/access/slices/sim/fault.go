@@ -160,6 +160,10 @@ func (w *World) tamper(f Fault) {
 		w.store.lock = record{holder: -1}
 	case f.P == 15:
 		w.store.drop(firstAgent + object(f.A))
+	case f.P == 16:
+		w.store.drop(objEndpoints)
+	case f.P == 17:
+		w.store.putEndpoints(plan.Endpoints{Odd: true})
 	}
 	w.spread()
 }

@@ -55,8 +55,8 @@ type judge struct {
 	unserved, doubled [families][allZones]time.Duration
 	empty             [families]time.Duration
 
-	Commits, Marks, Adoptions, Withdrawals, Takeovers, Late int
-	lastWrite                                               time.Duration
+	Commits, Marks, Adoptions, Withdrawals, Takeovers, Objects, Late int
+	lastWrite                                                        time.Duration
 }
 
 func (j *judge) reset() {
@@ -214,6 +214,20 @@ func (w *World) judgeContent(r *request, wr *plan.Write) {
 		if wr.Takes {
 			w.judgeTakeover(r)
 		}
+	case plan.CreateEndpoints, plan.UpdateEndpoints:
+		w.judgeEndpoints(r, wr)
+	}
+}
+
+// judgeEndpoints wants the object Endpoints to be written only by who has read
+// that the slice kubernetes is ours, and never without an address.
+func (w *World) judgeEndpoints(r *request, wr *plan.Write) {
+	w.judge.Objects++
+	switch {
+	case len(wr.Endpoints.Targets) == 0:
+		w.breach("%s emptied Endpoints", name(r.agent))
+	case r.based == nil || r.based.fresh[objCombined] < 0 || w.store.combined[r.based.fresh[objCombined]].Owner != plan.Ours:
+		w.breach("%s wrote Endpoints, of which kubernetes is not ours", name(r.agent))
 	}
 }
 
@@ -242,6 +256,9 @@ func (w *World) judgeMark(r *request, node int) {
 // judgeTakeover wants no apiserver to be writing the slice kubernetes.
 func (w *World) judgeTakeover(r *request) {
 	w.judge.Takeovers++
+	if r.emptied {
+		return // nothing is lost, and who writes it will write it again
+	}
 	for i := range w.n {
 		if w.machines[i].reconciles && w.ready(i) && w.now-w.judge.readySince[i] > w.shape.Settings.Survive {
 			w.breach("%s took kubernetes over from the reconciler of %s, which runs", name(r.agent), name(i))

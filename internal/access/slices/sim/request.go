@@ -42,9 +42,11 @@ type request struct {
 	// blank and ready say that what it changes had no zone, by somebody's hand,
 	// and that it was ready.
 	blank, ready bool
-	done         bool
-	failed       bool // the store said no
-	unheard      bool // no answer arrives
+	// emptied says that it takes over a slice kubernetes that says nothing.
+	emptied bool
+	done    bool
+	failed  bool // the store said no
+	unheard bool // no answer arrives
 }
 
 // send lets a request go, to its fate.
@@ -120,6 +122,8 @@ func (w *World) execWrite(r *request) {
 		is := w.store.slice(objectOf(&r.write.Slice))
 		r.blank, r.ready = is != nil && is.Zone == "", is != nil && is.Ready
 	}
+	c := w.store.kubernetes()
+	r.emptied = c != nil && len(c.Members) == 0
 	done, changed := w.store.apply(&r.write)
 	r.failed = !done
 	if !changed {

@@ -9,8 +9,8 @@ import (
 
 // Result is what a schedule came to.
 type Result struct {
-	Faults, Commits, Marks, Adoptions, Withdrawals, Takeovers, Late int
-	Simulated                                                       time.Duration
+	Faults, Commits, Marks, Adoptions, Withdrawals, Takeovers, Objects, Late int
+	Simulated                                                                time.Duration
 	// Broken is the broken invariant in words; empty is good.
 	Broken string
 }
@@ -58,7 +58,7 @@ func (w *World) schedule(seed uint64, bent rules) Result {
 		w.calm()
 	}
 	j := &w.judge
-	return Result{len(w.faults), j.Commits, j.Marks, j.Adoptions, j.Withdrawals, j.Takeovers, j.Late, w.now, j.broken}
+	return Result{len(w.faults), j.Commits, j.Marks, j.Adoptions, j.Withdrawals, j.Takeovers, j.Objects, j.Late, w.now, j.broken}
 }
 
 // switchOver restarts one apiserver after another without its reconciler.
@@ -103,7 +103,7 @@ func menu(rng *rand.Rand, hands bool) []trouble {
 	}
 	if rng.IntN(4) == 0 || hands {
 		kinds = append(kinds, trouble{6, func(w *World, at time.Duration, a int, _ time.Duration) {
-			w.Inject(at, Fault{Do: Tamper, A: a, P: w.rng.IntN(16)})
+			w.Inject(at, Fault{Do: Tamper, A: a, P: w.rng.IntN(18)})
 		}})
 	}
 	return kinds

@@ -67,8 +67,8 @@ type tally struct {
 
 func (y *tally) String() string {
 	s := &y.sum
-	return fmt.Sprintf("%d faults, %d writes (%d late), %d withdrawals, %d marks, %d adoptions, %d takeovers, %s simulated",
-		s.Faults, s.Commits, s.Late, s.Withdrawals, s.Marks, s.Adoptions, s.Takeovers, s.Simulated.Round(time.Second))
+	return fmt.Sprintf("%d faults, %d writes (%d late), %d withdrawals, %d marks, %d adoptions, %d takeovers, %d writes of Endpoints, %s simulated",
+		s.Faults, s.Commits, s.Late, s.Withdrawals, s.Marks, s.Adoptions, s.Takeovers, s.Objects, s.Simulated.Round(time.Second))
 }
 
 func (y *tally) run(t *testing.T, first, count uint64) {
@@ -98,6 +98,7 @@ func (y *tally) add(t *testing.T, seed uint64, r Result) {
 	s.Marks += r.Marks
 	s.Adoptions += r.Adoptions
 	s.Takeovers += r.Takeovers
+	s.Objects += r.Objects
 	s.Simulated += r.Simulated
 	if r.Broken != "" {
 		y.broken.Add(1)

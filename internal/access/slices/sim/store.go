@@ -25,7 +25,8 @@ const (
 	objCombined          = firstIdentity + most
 	objService           = objCombined + 1
 	objNodes             = objService + 1
-	objects              = objNodes + 1
+	objEndpoints         = objNodes + 1
+	objects              = objEndpoints + 1
 )
 
 // heads says for each object which of its states is meant; -1 is none.
@@ -52,13 +53,15 @@ type store struct {
 	leases   []plan.Lease
 	leasedAt []time.Duration // when each state of a Lease was written
 	nodes    []nodes
-	lock     record
+	// endpoints are the states of the object Endpoints.
+	endpoints []plan.Endpoints
+	lock      record
 }
 
 func (s *store) reset() {
 	*s = store{
 		slices: s.slices[:0], combined: s.combined[:0], services: s.services[:0], leases: s.leases[:0],
-		leasedAt: s.leasedAt[:0], nodes: s.nodes[:0],
+		leasedAt: s.leasedAt[:0], nodes: s.nodes[:0], endpoints: s.endpoints[:0],
 		lock: record{holder: -1},
 	}
 	for i := range s.head {
@@ -82,6 +85,12 @@ func (s *store) putCombined(v plan.Combined) {
 	v.Version = s.next()
 	s.combined = append(s.combined, v)
 	s.head[objCombined] = int32(len(s.combined) - 1)
+}
+
+func (s *store) putEndpoints(v plan.Endpoints) {
+	v.Version = s.next()
+	s.endpoints = append(s.endpoints, v)
+	s.head[objEndpoints] = int32(len(s.endpoints) - 1)
 }
 
 func (s *store) putService(v plan.Service) {
@@ -121,10 +130,17 @@ func (s *store) kubernetes() *plan.Combined {
 	return &s.combined[s.head[objCombined]]
 }
 
+func (s *store) object() *plan.Endpoints {
+	if s.head[objEndpoints] < 0 {
+		return nil
+	}
+	return &s.endpoints[s.head[objEndpoints]]
+}
+
 // view fills v with the states that h means.
 func (s *store) view(h *heads, v *plan.View) {
 	v.Slices, v.Leases, v.Combined, v.Service = v.Slices[:0], v.Leases[:0], nil, plan.Service{}
-	v.Zones, v.ZonesKnown = nil, false
+	v.Zones, v.ZonesKnown, v.Endpoints, v.EndpointsKnown = nil, false, nil, true
 	for o, i := range h {
 		switch o := object(o); {
 		case i < 0:
@@ -138,6 +154,8 @@ func (s *store) view(h *heads, v *plan.View) {
 			v.Service = s.services[i]
 		case o == objNodes:
 			v.Zones, v.ZonesKnown = s.nodes[i].zones, true
+		case o == objEndpoints:
+			v.Endpoints = &s.endpoints[i]
 		}
 	}
 }
@@ -148,6 +166,13 @@ func (s *store) apply(w *plan.Write) (done, changed bool) {
 	switch w.Op {
 	case plan.CreateSlice, plan.UpdateSlice, plan.DeleteSlice:
 		return s.applySlice(w)
+	case plan.CreateEndpoints, plan.UpdateEndpoints:
+		is := s.object()
+		if (is == nil) != (w.Op == plan.CreateEndpoints) || is != nil && is.Version != w.Endpoints.Version {
+			return false, false
+		}
+		s.putEndpoints(w.Endpoints)
+		return true, true
 	case plan.PatchService:
 		h := s.head[objService]
 		if h < 0 || s.services[h].Version != w.Service.Version {
