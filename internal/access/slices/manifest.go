@@ -48,6 +48,9 @@ type distribution struct {
 	Account string
 	// Reconciler says how the apiservers' own is switched off.
 	Reconciler string
+	// Servers are the balancer of the node and its own apiserver, where those are
+	// not at the usual ports.
+	Servers []string
 	// Refuses says why a kind of manifest cannot work there, and what can.
 	Refuses map[string]string
 }
@@ -97,9 +100,11 @@ var distributions = map[string]distribution{
 	},
 	"talos": {
 		CA: kubeletCA, Cert: kubeletPEM, Key: kubeletPEM,
+		// KubePrism has 7445, where the balancer is elsewhere.
+		Servers: []string{"https://127.0.0.1:7446", "https://127.0.0.1:6443"},
 		Reconciler: "cluster.apiServer.extraArgs: {endpoint-reconciler-type: none} in the machine config of\n" +
-			"each control plane, one after the other. Only when EndpointSlice default/kubernetes\n" +
-			"is taken over: workers find trustd by it.",
+			"each control plane, one after the other. Workers find trustd by EndpointSlice\n" +
+			"default/kubernetes, which only the agents keep from then on.",
 		Refuses: map[string]string{
 			"systemd":    "Talos runs no units but its own; print daemonset",
 			"static-pod": "a static pod has no service account, and Talos no place for the kubeconfig that it would need instead; print daemonset",
@@ -171,6 +176,9 @@ func (m manifest) write(w io.Writer, kind string) error {
 	if kind == "settings" {
 		_, err := io.WriteString(w, Sample)
 		return err
+	}
+	if len(m.Servers) == 0 {
+		m.Servers = distributions[m.Distribution].Servers
 	}
 	file := kind + ".yaml.tmpl"
 	if kind == "systemd" {

@@ -28,7 +28,8 @@ func TestManifests(t *testing.T) {
 		change   func(*manifest)
 	}{
 		{"daemonset", "kubeadm", nil},
-		{"daemonset", "talos", func(m *manifest) { m.Servers = []string{"https://127.0.0.1:7445", "https://10.0.0.2:6443"} }},
+		{"daemonset", "talos", nil},
+		{"daemonset", "rke2", func(m *manifest) { m.Servers = []string{"https://127.0.0.1:7445", "https://10.0.0.2:6443"} }},
 		{"static-pod", "kubeadm", nil}, {"static-pod", "rke2", nil}, {"static-pod", "k3s", nil},
 		{"systemd", "k3s", nil}, {"systemd", "rke2", nil},
 		{"rbac", "kubeadm", func(m *manifest) { m.Nodes, m.User = []string{"cp1", "cp2"}, "holdfast-slices" }},
