@@ -51,6 +51,8 @@ func (a *actor) perform(ctx context.Context, s *sight, w *plan.Write) error {
 		return a.patch(ctx, client, w)
 	case plan.PatchService:
 		return a.prefer(ctx, client, s, w)
+	case plan.CreateEndpoints, plan.UpdateEndpoints:
+		return a.endpoints(ctx, client, s, w)
 	}
 	return fmt.Errorf("perform %s: unknown", w.Op)
 }

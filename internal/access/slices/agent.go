@@ -285,7 +285,9 @@ func (a *agent) share(ctx context.Context, self *plan.Self) error {
 	case self.Health == plan.Unready && waited > aloneAfter:
 		err = a.withdraw(ctx)
 	}
-	a.again(retryMin + rand.N(retryMax-retryMin))
+	if !refused(err) { // else the next tick tries again, and takes the Lease no sooner
+		a.again(retryMin + rand.N(retryMax-retryMin))
+	}
 	if err != nil {
 		return a.excuse(err)
 	}

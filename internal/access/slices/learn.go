@@ -273,7 +273,7 @@ func (a *agent) complainOfAPI() {
 		}
 		if right, text := denied(err); text != "" {
 			refused[right] = text
-			if c != ofNodes && c != ofService && worst == nil {
+			if c != ofNodes && c != ofService && c != ofEndpoints && worst == nil {
 				worst = err
 			}
 			continue

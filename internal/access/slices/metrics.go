@@ -19,7 +19,7 @@ func newMetrics() *metrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "slices", Name: name, Help: help}, labels)
 	}
 	return &metrics{
-		writes: counter("writes_total", "Writes to EndpointSlices and the Service, by kind and result. At rest there are none.", "write", "result"),
+		writes: counter("writes_total", "Writes to EndpointSlices, Endpoints and the Service, by kind and result. At rest there are none.", "write", "result"),
 		signs:  counter("lease_renewals_total", "Renewals of the own Lease, by result: one in 10 s.", "result"),
 	}
 }

@@ -15,10 +15,11 @@ import (
 
 // Paths of the API.
 const (
-	slicesPath   = "/apis/discovery.k8s.io/v1/namespaces/" + plan.Namespace + "/endpointslices"
-	servicesPath = "/api/v1/namespaces/" + plan.Namespace + "/services"
-	leasesPath   = "/apis/coordination.k8s.io/v1/namespaces/" + leaseNamespace + "/leases"
-	nodesPath    = "/api/v1/nodes"
+	slicesPath    = "/apis/discovery.k8s.io/v1/namespaces/" + plan.Namespace + "/endpointslices"
+	endpointsPath = "/api/v1/namespaces/" + plan.Namespace + "/endpoints"
+	servicesPath  = "/api/v1/namespaces/" + plan.Namespace + "/services"
+	leasesPath    = "/apis/coordination.k8s.io/v1/namespaces/" + leaseNamespace + "/leases"
+	nodesPath     = "/api/v1/nodes"
 
 	slicesSelector = discovery.LabelServiceName + "=" + plan.ServiceName
 	// Both the apiservers' Leases and ours have it, so one watch tells of both.
@@ -44,11 +45,13 @@ func (w *watcher) run(ctx context.Context) {
 	joint.Fields = combinedFields
 	service := follow(w, ofService, servicesPath, w.world.replaceService, func(e kubeapi.Event[core.Service]) { w.world.applyService(e.Deleted, &e.Object) })
 	service.Fields = combinedFields
+	older := follow(w, ofEndpoints, endpointsPath, w.world.replaceEndpoints, func(e kubeapi.Event[oldEndpoints]) { w.world.applyEndpoints(e.Deleted, &e.Object) })
+	older.Fields = combinedFields
 	leases := follow(w, ofLeases, leasesPath, w.world.replaceLeases, func(e kubeapi.Event[coordination.Lease]) { w.world.applyLease(e.Deleted, &e.Object) })
 	leases.Selector = leasesSelector
 	nodes := follow(w, ofNodes, nodesPath, w.world.replaceNodes, func(e kubeapi.Event[node]) { w.world.applyNode(e.Deleted, &e.Object) })
 	nodes.Metadata = true
-	for _, each := range []interface{ Run(context.Context) error }{all, joint, service, leases, nodes} {
+	for _, each := range []interface{ Run(context.Context) error }{all, joint, service, older, leases, nodes} {
 		wg.Go(func() { _ = each.Run(ctx) })
 	}
 	wg.Wait()
@@ -78,19 +81,24 @@ func (r *reader) read(ctx context.Context) (sight, error) {
 		joint   *discovery.EndpointSlice
 		service *core.Service
 		leases  struct{ Items []coordination.Lease }
-		errs    [4]error
+		older   *oldEndpoints
+		known   bool
+		errs    [5]error
 	)
 	wg.Go(func() { errs[0] = list(ctx, r.client, slicesPath, slicesSelector, &all) })
 	wg.Go(func() { joint, errs[1] = get[discovery.EndpointSlice](ctx, r.client, slicesPath+"/"+plan.ServiceName) })
 	wg.Go(func() { service, errs[2] = get[core.Service](ctx, r.client, servicesPath+"/"+plan.ServiceName) })
 	wg.Go(func() { errs[3] = list(ctx, r.client, leasesPath, leasesSelector, &leases) })
+	wg.Go(func() { older, known, errs[4] = r.readEndpoints(ctx) })
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
 			return sight{}, err
 		}
 	}
-	return r.world.read(all.Items, joint, service, leases.Items), nil
+	s := r.world.read(all.Items, joint, service, leases.Items)
+	s.setEndpoints(older, known)
+	return s, nil
 }
 
 // get reads one object; nil when there is none.

@@ -42,8 +42,11 @@ func (a *agent) write(ctx context.Context, s *sight, w *plan.Write, permits []pe
 	a.problems.set(codeWrite, nameOf(w), "")
 	if w.Why != "" {
 		about := "slice " + nameOf(w)
-		if w.Op == plan.PatchService {
+		switch w.Op {
+		case plan.PatchService:
 			about = "Service " + nameOf(w)
+		case plan.CreateEndpoints, plan.UpdateEndpoints:
+			about = "Endpoints " + nameOf(w)
 		}
 		a.log.Info("wrote", keyObject, about, keyWhy, w.Why)
 		a.record(kubeapi.Normal, camel(w.Op.String()), about+": "+w.Why)
@@ -68,6 +71,12 @@ func conflict(err error) bool {
 	return code == http.StatusConflict || code == http.StatusNotFound
 }
 
+// refused says that the API will not do it until a person has changed something.
+func refused(err error) bool {
+	code := kubeapi.Code(err)
+	return code == http.StatusForbidden || code == http.StatusUnprocessableEntity
+}
+
 // excuse turns an error into what the loop should make of it: nil and another
 // look where it is no trouble, a problem where a person has to know.
 func (a *agent) excuse(err error) error {
@@ -81,6 +90,9 @@ func (a *agent) excuse(err error) error {
 	}
 	if w, ok := errors.AsType[*writeError](err); ok && kubeapi.Code(err) >= 400 && kubeapi.Code(err) < 500 {
 		a.problems.set(codeWrite, w.name, "the API refuses: "+w.Error())
+		if refused(err) {
+			return nil
+		}
 	}
 	return err
 }

@@ -22,6 +22,8 @@ type sight struct {
 	view    plan.View
 	raw     map[string]*discovery.EndpointSlice // by name
 	service *core.Service                       // nil: there is none
+	// endpoints is nil where there is none, or it is not known.
+	endpoints *oldEndpoints
 }
 
 // collection is one of the things that are followed.
@@ -33,12 +35,13 @@ const (
 	ofSlices collection = iota
 	ofCombined
 	ofService
+	ofEndpoints
 	ofLeases
 	ofNodes
 	collections
 )
 
-var collectionNames = [collections]string{"endpointslices", "endpointslice kubernetes", "service kubernetes", "leases", "nodes"}
+var collectionNames = [collections]string{"endpointslices", "endpointslice kubernetes", "service kubernetes", "endpoints kubernetes", "leases", "nodes"}
 
 func (c collection) String() string { return collectionNames[c] }
 
@@ -69,14 +72,15 @@ type signal struct {
 type world struct {
 	clock func() time.Time
 
-	mu      sync.Mutex
-	known   [collections]bool
-	slices  map[string]*discovery.EndpointSlice // but for the one named kubernetes
-	joint   *discovery.EndpointSlice            // that one
-	answers map[string]answer                   // of both
-	service *core.Service
-	leases  map[string]signal
-	nodes   map[string]string // name → zone
+	mu        sync.Mutex
+	known     [collections]bool
+	slices    map[string]*discovery.EndpointSlice // but for the one named kubernetes
+	joint     *discovery.EndpointSlice            // that one
+	answers   map[string]answer                   // of both
+	service   *core.Service
+	endpoints *oldEndpoints // the object of that kind
+	leases    map[string]signal
+	nodes     map[string]string // name → zone
 }
 
 func newWorld() *world {
@@ -87,7 +91,7 @@ func newWorld() *world {
 }
 
 // complete says that the collections without which nothing is decided have been
-// read once. Nodes and the Service are not among them.
+// read once. Nodes, the Service and the object Endpoints are not among them.
 func (w *world) complete() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -342,6 +346,7 @@ func (w *world) look() sight {
 	}
 	w.zones(&s.view)
 	s.arrange()
+	s.setEndpoints(w.endpoints, w.known[ofEndpoints])
 	return s
 }
 
