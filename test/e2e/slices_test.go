@@ -259,6 +259,7 @@ func TestSlices(t *testing.T) {
 
 // takesOver switches the reconcilers off one by one.
 func (z *zoned) takesOver(o *onlooker) {
+	emptied := z.byName()
 	for _, site := range sites {
 		z.restart(site, "none")
 	}
@@ -270,6 +271,13 @@ func (z *zoned) takesOver(o *onlooker) {
 			}
 			return err
 		})
+	}
+	z.awaitOlder("the older Endpoints are kept", "a", 10*time.Second, sites...)
+	for path, d := range emptied() {
+		z.t.Logf("%s was empty for %s", path, d.Round(10*time.Millisecond))
+		if d > mostEmpty {
+			z.t.Errorf("%s was empty for %s, want at most %s", path, d, mostEmpty)
+		}
 	}
 	all, err := z.slices("a")
 	if err != nil {
@@ -303,6 +311,7 @@ func (z *zoned) loses(o *onlooker, how string, calm map[string]string) {
 	if !ok || adopted.After(out) {
 		z.t.Errorf("adopted %s after the endpoint turned unready", adopted.Sub(out))
 	}
+	z.awaitOlder("the older Endpoints follow", "c", 5*time.Second, "a", "c")
 	z.t.Logf("%s: out after %s, adopted after %s", how, out.Sub(begun), adopted.Sub(begun))
 	if took := out.Sub(begun); took > mostFrozen {
 		z.t.Errorf("out of the endpoints after %s, want at most %s", took, mostFrozen)
@@ -333,6 +342,7 @@ func (z *zoned) loses(o *onlooker, how string, calm map[string]string) {
 		}
 		return nil
 	})
+	z.awaitOlder("the older Endpoints are whole again", "c", 10*time.Second, sites...)
 	o.settle(z, "apiserver "+how)
 }
 
@@ -410,6 +420,7 @@ func (z *zoned) meddled(o *onlooker, calm map[string]string) {
 		}
 		return err
 	})
+	z.forgetOlder()
 	if err := z.ask("a", http.MethodDelete, "/api/v1/namespaces/default/services/kubernetes", nil, nil); err != nil {
 		z.t.Fatal(err)
 	}
@@ -595,5 +606,6 @@ func (z *zoned) handsBack(o *onlooker) {
 	if err := z.ask("a", http.MethodGet, "/api/v1/namespaces/default/services/kubernetes", nil, &service); err != nil || service.Spec.TrafficDistribution != nil {
 		z.t.Errorf("trafficDistribution: %v, %v", service.Spec.TrafficDistribution, err)
 	}
+	z.awaitOlder("the older Endpoints are the apiservers' again", "a", 20*time.Second, sites...)
 	o.settle(z, "handback")
 }
