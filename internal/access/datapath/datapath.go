@@ -62,6 +62,16 @@ func (d Datapath) Prefer() string {
 	return core.ServiceTrafficDistributionPreferClose
 }
 
+// Honours lists the values that are known to keep traffic in its zone.
+// PreferClose always is one: see the guarantees.
+func (d Datapath) Honours() []string {
+	all := []string{core.ServiceTrafficDistributionPreferClose}
+	if d.sameZone() {
+		all = append(all, core.ServiceTrafficDistributionPreferSameZone)
+	}
+	return all
+}
+
 // Doubt is why traffic with that value of trafficDistribution would not stay in
 // its zone, and what to set; "" when it does. An unset value is "".
 func (d Datapath) Doubt(value string) string {

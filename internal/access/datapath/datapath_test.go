@@ -3,6 +3,7 @@ package datapath
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,11 @@ func TestWhatIsHonoured(t *testing.T) {
 		}
 		if got := c.in.Doubt(c.in.Prefer()); got != "" {
 			t.Errorf("%s: doubts what it prefers: %s", c.in, got)
+		}
+		for _, value := range []string{"PreferClose", "PreferSameZone", "PreferSameNode", ""} {
+			if honoured := slices.Contains(c.in.Honours(), value); honoured != (c.in.Doubt(value) == "") {
+				t.Errorf("%s: honours %q: %t, and doubts it: %q", c.in, value, honoured, c.in.Doubt(value))
+			}
 		}
 		if got := c.in.Doubt("PreferSameZone"); (got == "") != (c.sameZone == "") || !strings.Contains(got, c.sameZone) {
 			t.Errorf("%s: PreferSameZone: %q", c.in, got)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
 
 	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
@@ -184,6 +185,14 @@ func (a *actor) prefer(ctx context.Context, client *kubeapi.Client, s *sight, w 
 	if err != nil {
 		return err
 	}
-	_, err = client.Patch(ctx, servicesPath+"/"+plan.ServiceName, data)
-	return err
+	data, err = client.Patch(ctx, servicesPath+"/"+plan.ServiceName, data)
+	if err != nil {
+		return err
+	}
+	service, err := readObject[core.Service]("service", data)
+	if err != nil {
+		return err
+	}
+	a.world.learnService(&service)
+	return nil
 }

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	discovery "k8s.io/api/discovery/v1"
 
 	"github.com/holdfast-ha/holdfast/internal/access/datapath"
 	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
@@ -20,27 +21,8 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/health"
 )
 
-const (
-	// lockDuration is that of the short Lease. One transaction is about ten
-	// requests, three of them after one another, of up to 200 ms each where the
-	// leader of etcd is far; whoever is killed in the middle holds up the others
-	// for this long.
-	lockDuration = 3 * time.Second
-	// renewBelow is when a holder renews before it writes on.
-	renewBelow = 1200 * time.Millisecond
-	// aloneAfter is how long an owner whose apiserver is unready tries for the
-	// Lease before it withdraws without.
-	aloneAfter = time.Second
-	// standBack is how long an agent leaves shared work to those it concerns, so
-	// that not all reach for the Lease at once.
-	standBack = 250 * time.Millisecond
-	// retryMin and retryMax are between two tries for the Lease.
-	retryMin, retryMax = 150 * time.Millisecond, 300 * time.Millisecond
-	// mostRounds bounds what is planned anew under one Lease.
-	mostRounds = 8
-	// tick is how often the loop looks without being nudged; nothing depends on it.
-	tick = 15 * time.Second
-)
+// tick is how often the loop looks without being nudged; nothing depends on it.
+const tick = 15 * time.Second
 
 // agent publishes the endpoint of one node and takes its part in what is shared.
 type agent struct {
@@ -64,11 +46,18 @@ type agent struct {
 	near      *nearness
 	stats     *metrics
 	alarm     *time.Timer // nudges when time alone changes something
+	retry     *time.Timer // nudges when what waits may be tried again
+	retryAt   time.Time
+	clock     func() time.Time
+	restraint restraint
 	// passed is when the loop last went round, for /healthz.
 	passed atomic.Int64
 
-	mu       sync.Mutex
+	// seeing keeps the observer from being shown an older world after a newer one.
+	seeing   sync.Mutex
 	observer *plan.Observer
+
+	mu       sync.Mutex
 	health   plan.Health
 	own      []plan.Address
 	traffic  datapath.Datapath
@@ -94,7 +83,7 @@ func newAgent(s Settings, ready *telemetry.Conditions, log *slog.Logger) (*agent
 		return nil, fmt.Errorf("apiserver: %w", err)
 	}
 	a := &agent{
-		settings: s, decisions: s.decisions(), log: log, ready: ready, method: method, started: time.Now(),
+		settings: s, decisions: s.decisions(), log: log, ready: ready, method: method, started: time.Now(), clock: time.Now,
 		world: newWorld(), dialer: newDialer(address), near: newNearness(), stats: newMetrics(),
 		failing: map[collection]failure{}, holder: holderOf(s.Node), hosts: hostsOf(s),
 	}
@@ -110,7 +99,7 @@ func newAgent(s Settings, ready *telemetry.Conditions, log *slog.Logger) (*agent
 	a.problems = newProblems(log, a.record)
 	a.observer = plan.NewObserver(a.decisions)
 	a.loop = loop.Loop{Name: "slices", Log: log, Period: tick, Jitter: 0.1, Backoff: loop.Backoff{Min: 200 * time.Millisecond, Max: 2 * time.Second}}
-	a.alarm = time.AfterFunc(time.Hour, a.loop.Nudge)
+	a.alarm, a.retry = time.AfterFunc(time.Hour, a.loop.Nudge), time.AfterFunc(time.Hour, a.loop.Nudge)
 	a.checker = health.NewChecker(prober, s.Apiserver.timers(), a.judge)
 	return a, nil
 }
@@ -150,6 +139,7 @@ func (a *agent) run(ctx context.Context) {
 	_ = a.loop.Run(ctx, a.pass)
 	wg.Wait()
 	a.alarm.Stop()
+	a.retry.Stop()
 	a.leave()
 }
 
@@ -194,16 +184,19 @@ func (a *agent) busy() bool {
 
 // look is what is known now, and what follows from how long it has been so.
 func (a *agent) look() (sight, plan.Self, plan.Facts) {
+	a.seeing.Lock()
+	defer a.seeing.Unlock()
 	s, self := a.world.look(), a.me()
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	now := a.now()
 	a.observer.See(now, &self, &s.view)
-	a.facts = a.observer.Facts(now)
-	if a.facts.Due > 0 {
-		a.alarm.Reset(a.facts.Due)
+	facts := a.observer.Facts(now)
+	if facts.Due > 0 {
+		a.alarm.Reset(facts.Due)
 	}
-	return s, self, a.facts
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.facts = facts
+	return s, self, facts
 }
 
 // me is this agent as plan knows it.
@@ -227,23 +220,57 @@ func (a *agent) pass(ctx context.Context) error {
 	if missing := a.world.missing(); missing != "" {
 		return nil // the watches say why
 	}
+	a.askStrays(ctx)
 	s, self, facts := a.look()
 	cfg := a.config()
-	err := a.perform(ctx, &s, plan.Own(&cfg, &self, &s.view, &facts))
+	err := a.performOwn(ctx, &s, plan.Own(&cfg, &self, &s.view, &facts))
 	if err != nil {
 		err = a.excuse(err)
-	} else {
-		s, self, facts = a.look()
 	}
+	s, self, facts = a.look()
 	a.judgeReady(&s, &self, &facts)
 	if s.view.ZonesKnown || a.now() > tick {
 		a.problems.replace(planned, a.planProblems(&cfg, &s, &self, &facts))
 	}
-	if len(plan.Shared(&cfg, &self, &s.view, &facts)) == 0 {
+	writes := plan.Shared(&cfg, &self, &s.view, &facts)
+	if len(writes) == 0 {
 		a.setPending(false)
 		return err
 	}
-	return errors.Join(err, a.share(ctx, &self))
+	return errors.Join(err, a.share(ctx, &self, writes))
+}
+
+// askStrays reads slices again that no watch shows.
+func (a *agent) askStrays(ctx context.Context) {
+	for _, name := range a.world.strays(lateAfter) {
+		client, err := a.cluster.Client()
+		if err != nil {
+			return
+		}
+		object, err := get[discovery.EndpointSlice](ctx, client, pathOf(name))
+		switch {
+		case err != nil: // what was known stays
+		case object == nil:
+			a.world.lose(name)
+		default:
+			a.world.learn(object)
+		}
+	}
+}
+
+// performOwn makes the writes that need no Lease, but for those that have to wait.
+func (a *agent) performOwn(ctx context.Context, s *sight, writes []plan.Write) error {
+	var due []plan.Write
+	for i := range writes {
+		left := a.restraint.left(a.clock(), keyOf(&writes[i]))
+		if left == 0 {
+			due = append(due, writes[i])
+			continue
+		}
+		a.tellUndone(writes[i : i+1])
+		a.wake(left)
+	}
+	return a.perform(ctx, s, due)
 }
 
 // config is what a person chose, and what the datapath honours.
@@ -252,114 +279,7 @@ func (a *agent) config() plan.Settings {
 	defer a.mu.Unlock()
 	cfg := a.decisions
 	if a.traffic != (datapath.Datapath{}) {
-		cfg.Traffic = a.traffic.Prefer()
+		cfg.Traffic, cfg.Honoured = a.traffic.Prefer(), a.traffic.Honours()
 	}
 	return cfg
-}
-
-// setPending notes whether shared work waits, and since when.
-func (a *agent) setPending(is bool) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case !is:
-		a.pending = time.Time{}
-		return 0
-	case a.pending.IsZero():
-		a.pending = time.Now()
-	}
-	return time.Since(a.pending)
-}
-
-// share does what needs the Lease, or comes back later.
-func (a *agent) share(ctx context.Context, self *plan.Self) error {
-	waited := a.setPending(true)
-	if self.Health != plan.Unready && waited < standBack/2 {
-		a.again(standBack/2 + rand.N(standBack/2))
-		return nil
-	}
-	held, err := a.lock.Acquire(ctx)
-	switch {
-	case held:
-		err = a.transact(ctx)
-	case self.Health == plan.Unready && waited > aloneAfter:
-		err = a.withdraw(ctx)
-	}
-	if !refused(err) { // else the next tick tries again, and takes the Lease no sooner
-		a.again(retryMin + rand.N(retryMax-retryMin))
-	}
-	if err != nil {
-		return a.excuse(err)
-	}
-	return nil
-}
-
-// again has the loop look once more after d.
-func (a *agent) again(d time.Duration) { time.AfterFunc(d, a.loop.Nudge) }
-
-// transact works under the Lease until nothing is left to do.
-func (a *agent) transact(ctx context.Context) error {
-	defer a.release(ctx)
-	for range mostRounds {
-		done, err := a.round(ctx)
-		if done || err != nil && !conflict(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-// round reads everything anew, plans and writes.
-func (a *agent) round(ctx context.Context) (done bool, err error) {
-	within, cancel := a.lock.Context(ctx)
-	defer cancel()
-	s, err := a.readAnew(within)
-	if err != nil {
-		return false, err
-	}
-	_, self, facts := a.look()
-	cfg := a.config()
-	writes := plan.Shared(&cfg, &self, &s.view, &facts)
-	if len(writes) == 0 {
-		return true, nil
-	}
-	return false, a.perform(ctx, &s, writes, a.mayWrite)
-}
-
-func (a *agent) readAnew(ctx context.Context) (sight, error) {
-	client, err := a.cluster.Client()
-	if err != nil {
-		return sight{}, err
-	}
-	r := reader{world: a.world, client: client}
-	return r.read(ctx)
-}
-
-// mayWrite sees to it that the Lease is held for as long as a write may take.
-func (a *agent) mayWrite(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if until := a.lock.Until(); until.IsZero() || time.Until(until) < renewBelow {
-		if err := a.lock.Renew(ctx); err != nil {
-			return nil, nil, err
-		}
-	}
-	within, cancel := a.lock.Context(ctx)
-	return within, cancel, nil
-}
-
-// release gives the Lease back; what it cannot, lapses.
-func (a *agent) release(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	_ = a.lock.Release(ctx)
-}
-
-// withdraw takes the own endpoint out without the Lease, whose holder may be dead.
-func (a *agent) withdraw(ctx context.Context) error {
-	s, err := a.readAnew(ctx)
-	if err != nil {
-		return err
-	}
-	_, self, facts := a.look()
-	cfg := a.config()
-	return a.perform(ctx, &s, plan.Withdraw(&cfg, &self, &s.view, &facts))
 }

@@ -151,6 +151,7 @@ func (a *agent) complain() {
 	s := a.world.look()
 	a.complainOfService(&s)
 	a.complainOfClocks()
+	a.problems.expire(codeWrite, deniedLasts)
 	identity := ""
 	if a.ownIdentity() == "" {
 		identity = fmt.Sprintf("no identity Lease in %s has the label kubernetes.io/hostname=%s: if this node dies its endpoint stays ready; set apiserver.identity to the host name of its apiserver",
@@ -241,7 +242,7 @@ func (a *agent) reported(c collection, err error) {
 		a.failing[c] = failure{err, f.since}
 	default:
 		a.failing[c] = failure{err, time.Now()}
-		a.again(patience)
+		time.AfterFunc(patience, a.loop.Nudge)
 	}
 	a.mu.Unlock()
 	a.complainOfAPI()

@@ -77,7 +77,7 @@ type reader struct {
 func (r *reader) read(ctx context.Context) (sight, error) {
 	var (
 		wg      sync.WaitGroup
-		all     struct{ Items []discovery.EndpointSlice }
+		all     slicesList
 		joint   *discovery.EndpointSlice
 		service *core.Service
 		leases  struct{ Items []coordination.Lease }
@@ -96,9 +96,21 @@ func (r *reader) read(ctx context.Context) (sight, error) {
 			return sight{}, err
 		}
 	}
+	r.world.learnAll(&all, joint, service)
+	if older != nil {
+		r.world.applyEndpoints(false, older)
+	}
 	s := r.world.read(all.Items, joint, service, leases.Items)
 	s.setEndpoints(older, known)
 	return s, nil
+}
+
+// slicesList is an EndpointSliceList, as far as it matters.
+type slicesList struct {
+	Metadata struct {
+		ResourceVersion string `json:"resourceVersion"`
+	} `json:"metadata"`
+	Items []discovery.EndpointSlice `json:"items"`
 }
 
 // get reads one object; nil when there is none.

@@ -57,14 +57,24 @@ type answer struct {
 	at      time.Time
 }
 
+// stray says that the object has not the label by which slices are listed, so no
+// watch shows it: it is believed until it is read again.
+func (a answer) stray() bool {
+	return a.object != nil && a.object.Labels[discovery.LabelServiceName] != plan.ServiceName && a.object.Name != plan.ServiceName
+}
+
 // signal is a Lease with what plan does not ask of it.
 type signal struct {
 	plan.Lease
 	// host is the label kubernetes.io/hostname.
 	host string
 	// skew is how far the renewer's clock is from ours, as of the last renewal
-	// that was seen to arrive; 0 until then.
+	// that arrived as long after the one before as it was made after it; 0 until
+	// then. What a watch brings late, or all at once, tells of no clock.
 	skew time.Duration
+	// arrived is when the last renewal did, on our monotonic clock, and renewed
+	// the time that stands in it.
+	arrived, renewed time.Time
 }
 
 // world is what the watches have shown so far, and answers that are newer. Any
@@ -191,6 +201,76 @@ func (w *world) learn(s *discovery.EndpointSlice) {
 	w.put(s.Name, answer{trim(s), s.ResourceVersion, w.clock()})
 }
 
+// learnAll takes in what was read all at once: where a watch lags behind, the
+// next decision is not made on what is known to be over.
+func (w *world) learnAll(all *slicesList, joint *discovery.EndpointSlice, service *core.Service) {
+	there := map[string]bool{}
+	for i := range all.Items {
+		if all.Items[i].Name != plan.ServiceName {
+			there[all.Items[i].Name] = true
+			w.learn(&all.Items[i])
+		}
+	}
+	if joint != nil {
+		w.learn(joint)
+	}
+	if service != nil {
+		w.learnService(service)
+	}
+	for _, name := range w.listed() {
+		if !there[name] && all.Metadata.ResourceVersion != "" {
+			w.unlearn(name, all.Metadata.ResourceVersion)
+		}
+	}
+}
+
+// listed are the slices that a watch has shown, but for the one named kubernetes
+// and those that are known to have lost the label since.
+func (w *world) listed() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for name := range w.slices {
+		if !w.answers[name].stray() {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// strays are the slices that no watch shows and that were not read, or asked for
+// here, for so long.
+func (w *world) strays(unread time.Duration) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for name, a := range w.answers {
+		if a.stray() && w.clock().Sub(a.at) >= unread {
+			a.at = w.clock()
+			w.answers[name] = a
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// lose drops what an answer told of an object that is not there any more.
+func (w *world) lose(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.answers, name)
+}
+
+// learnService takes in the Service from an answer.
+func (w *world) learnService(s *core.Service) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.service == nil || newer(s.ResourceVersion, w.service.ResourceVersion) {
+		s.ManagedFields = nil
+		w.service = s
+	}
+}
+
 // unlearn notes that an object of that version was deleted.
 func (w *world) unlearn(name, version string) {
 	w.put(name, answer{nil, version, w.clock()})
@@ -203,7 +283,7 @@ func (w *world) put(name string, a answer) {
 	if name == plan.ServiceName {
 		seen = w.joint
 	}
-	if seen != nil && newer(seen.ResourceVersion, a.version) {
+	if seen != nil && (newer(seen.ResourceVersion, a.version) || a.object != nil && seen.ResourceVersion == a.version) {
 		return
 	}
 	if old, ok := w.answers[name]; !ok || !newer(old.version, a.version) {
@@ -225,10 +305,13 @@ func (w *world) replaceService(all []core.Service) {
 func (w *world) applyService(deleted bool, s *core.Service) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s.ManagedFields = nil
-	w.service = s
-	if deleted {
+	switch {
+	case w.service != nil && newer(w.service.ResourceVersion, s.ResourceVersion):
+	case deleted:
 		w.service = nil
+	default:
+		s.ManagedFields = nil
+		w.service = s
 	}
 }
 
@@ -240,7 +323,9 @@ func (w *world) replaceLeases(all []coordination.Lease) {
 	w.leases = map[string]signal{}
 	for i := range all {
 		if l, ok := leaseOf(&all[i]); ok {
-			w.leases[l.Name] = signal{Lease: l, host: all[i].Labels[core.LabelHostname], skew: old[l.Name].skew}
+			s := old[l.Name]
+			s.Lease, s.host = l, all[i].Labels[core.LabelHostname]
+			w.leases[l.Name] = s
 		}
 	}
 }
@@ -256,11 +341,26 @@ func (w *world) applyLease(deleted bool, o *coordination.Lease) {
 		delete(w.leases, l.Name)
 		return
 	}
-	s := signal{Lease: l, host: o.Labels[core.LabelHostname]}
+	s := w.leases[l.Name]
+	s.Lease, s.host = l, o.Labels[core.LabelHostname]
 	if o.Spec.RenewTime != nil && l.Holder != "" {
-		s.skew = w.clock().Round(0).Sub(o.Spec.RenewTime.Time)
+		s.arrive(w.clock(), o.Spec.RenewTime.Time)
 	}
 	w.leases[l.Name] = s
+}
+
+// mostLate is by how much two renewals may come closer, or apart, on their way.
+const mostLate = 2 * time.Second
+
+func (s *signal) arrive(now, renewed time.Time) {
+	if s.renewed.Equal(renewed) {
+		return // something else of the Lease changed
+	}
+	late := now.Sub(s.arrived) - renewed.Sub(s.renewed)
+	if !s.arrived.IsZero() && late.Abs() < mostLate {
+		s.skew = now.Round(0).Sub(renewed)
+	}
+	s.arrived, s.renewed = now, renewed
 }
 
 // node is what matters of a Node, from its metadata.
@@ -354,7 +454,7 @@ func (w *world) look() sight {
 func (w *world) overlay(raw map[string]*discovery.EndpointSlice) {
 	for name, a := range w.answers {
 		switch {
-		case w.clock().Sub(a.at) > lateAfter:
+		case w.clock().Sub(a.at) > lateAfter && !a.stray():
 			delete(w.answers, name)
 		case a.object == nil:
 			if old := raw[name]; old != nil && !newer(old.ResourceVersion, a.version) {
@@ -392,7 +492,7 @@ func (w *world) read(all []discovery.EndpointSlice, joint *discovery.EndpointSli
 	defer w.mu.Unlock()
 	s := sight{raw: map[string]*discovery.EndpointSlice{}, service: service}
 	for name, a := range w.answers {
-		if a.object != nil && a.object.Labels[discovery.LabelServiceName] != plan.ServiceName && name != plan.ServiceName {
+		if a.stray() {
 			s.raw[name] = a.object
 		}
 	}

@@ -62,9 +62,13 @@ type Settings struct {
 	// ReprobeChanged is the same after it changed the slice otherwise: it may
 	// have been the last write of a reconciler that is being switched off.
 	ReprobeChanged time.Duration
-	// Traffic is the value for trafficDistribution that the datapath honours;
-	// empty leaves the Service alone.
+	// Traffic is the value for trafficDistribution that is set where the datapath
+	// does not honour the one that is there; empty leaves the Service alone.
 	Traffic string
+	// Honoured are the values that the datapath honours, as far as this agent
+	// knows. What another agent has set stays while it is one of them: so agents
+	// that know different things agree, on what all of them know to be honoured.
+	Honoured []string
 }
 
 // Default is what a person gets who chooses nothing.

@@ -230,10 +230,14 @@ func (p *planner) doom() {
 	}
 }
 
-// service sets trafficDistribution once there are zones to tell apart.
+// service sets trafficDistribution once there are zones to tell apart, and only
+// where traffic would not stay in them.
 func (p *planner) service() []Write {
 	s := p.v.Service
-	if p.cfg.Traffic == "" || s.Version == "" || s.Traffic == p.cfg.Traffic || !p.anyReady() {
+	if p.cfg.Traffic == "" || s.Version == "" || !p.anyReady() {
+		return nil
+	}
+	if s.Traffic == p.cfg.Traffic || slices.Contains(p.cfg.Honoured, s.Traffic) {
 		return nil
 	}
 	return []Write{{
