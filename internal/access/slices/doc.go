@@ -29,9 +29,12 @@
 // # Rooms
 //
 // settings.go and defaults.go are the settings. observe.go follows the API into
-// world.go, object.go and endpoints.go read and write its objects; package plan
-// decides; act.go makes one write, perform.go a list of them. agent.go is the
-// loop, with sign.go (the own Lease), learn.go (addresses, datapath, what is
-// wrong) and rtt.go beside it; dial.go keeps it from asking an apiserver that is
-// unwell. process.go runs it, status.go and problems.go say why.
+// world.go, with signals.go (Leases) and answers.go (what is newer than the
+// watches) beside it; object.go and endpoints.go read and write its objects;
+// package plan decides; act.go makes one write, perform.go a list of them.
+// agent.go is the loop, transact.go what it does under the short Lease, and
+// restraint.go how often. sign.go is the own Lease, learn.go finds addresses,
+// datapath and what is wrong, rtt.go distances; dial.go keeps the agent from
+// asking an apiserver that is unwell. process.go runs it, status.go and
+// problems.go say why.
 package slices

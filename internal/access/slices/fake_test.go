@@ -251,4 +251,3 @@ func (r *rig) problem(code string) string {
 	}
 	return ""
 }
-

@@ -1,10 +1,8 @@
 package slices
 
 import (
-	"cmp"
 	"maps"
 	stdslices "slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -44,38 +42,6 @@ const (
 var collectionNames = [collections]string{"endpointslices", "endpointslice kubernetes", "service kubernetes", "endpoints kubernetes", "leases", "nodes"}
 
 func (c collection) String() string { return collectionNames[c] }
-
-// lateAfter bounds how long an answer to an own write is preferred to a watch
-// that has not come so far; a watch that takes longer has ended, and lists.
-const lateAfter = 30 * time.Second
-
-// answer is an object as a write or a reading of our own showed it, before the
-// watch did. A nil object was deleted.
-type answer struct {
-	object  *discovery.EndpointSlice
-	version string
-	at      time.Time
-}
-
-// stray says that the object has not the label by which slices are listed, so no
-// watch shows it: it is believed until it is read again.
-func (a answer) stray() bool {
-	return a.object != nil && a.object.Labels[discovery.LabelServiceName] != plan.ServiceName && a.object.Name != plan.ServiceName
-}
-
-// signal is a Lease with what plan does not ask of it.
-type signal struct {
-	plan.Lease
-	// host is the label kubernetes.io/hostname.
-	host string
-	// skew is how far the renewer's clock is from ours, as of the last renewal
-	// that arrived as long after the one before as it was made after it; 0 until
-	// then. What a watch brings late, or all at once, tells of no clock.
-	skew time.Duration
-	// arrived is when the last renewal did, on our monotonic clock, and renewed
-	// the time that stands in it.
-	arrived, renewed time.Time
-}
 
 // world is what the watches have shown so far, and answers that are newer. Any
 // goroutine may use it.
@@ -181,116 +147,6 @@ func trim(s *discovery.EndpointSlice) *discovery.EndpointSlice {
 	return s
 }
 
-// settle drops an answer that the watch has caught up with. w.mu is held.
-func (w *world) settle(name, version string) {
-	if a, ok := w.answers[name]; ok && !newer(a.version, version) {
-		delete(w.answers, name)
-	}
-}
-
-// newer says that version a of one object was written after b. They are
-// revisions of etcd; what is no number is not compared.
-func newer(a, b string) bool {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	return errX == nil && errY == nil && x > y
-}
-
-// learn takes in an object from an answer.
-func (w *world) learn(s *discovery.EndpointSlice) {
-	w.put(s.Name, answer{trim(s), s.ResourceVersion, w.clock()})
-}
-
-// learnAll takes in what was read all at once: where a watch lags behind, the
-// next decision is not made on what is known to be over.
-func (w *world) learnAll(all *slicesList, joint *discovery.EndpointSlice, service *core.Service) {
-	there := map[string]bool{}
-	for i := range all.Items {
-		if all.Items[i].Name != plan.ServiceName {
-			there[all.Items[i].Name] = true
-			w.learn(&all.Items[i])
-		}
-	}
-	if joint != nil {
-		w.learn(joint)
-	}
-	if service != nil {
-		w.learnService(service)
-	}
-	for _, name := range w.listed() {
-		if !there[name] && all.Metadata.ResourceVersion != "" {
-			w.unlearn(name, all.Metadata.ResourceVersion)
-		}
-	}
-}
-
-// listed are the slices that a watch has shown, but for the one named kubernetes
-// and those that are known to have lost the label since.
-func (w *world) listed() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var all []string
-	for name := range w.slices {
-		if !w.answers[name].stray() {
-			all = append(all, name)
-		}
-	}
-	return all
-}
-
-// strays are the slices that no watch shows and that were not read, or asked for
-// here, for so long.
-func (w *world) strays(unread time.Duration) []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var all []string
-	for name, a := range w.answers {
-		if a.stray() && w.clock().Sub(a.at) >= unread {
-			a.at = w.clock()
-			w.answers[name] = a
-			all = append(all, name)
-		}
-	}
-	return all
-}
-
-// lose drops what an answer told of an object that is not there any more.
-func (w *world) lose(name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.answers, name)
-}
-
-// learnService takes in the Service from an answer.
-func (w *world) learnService(s *core.Service) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.service == nil || newer(s.ResourceVersion, w.service.ResourceVersion) {
-		s.ManagedFields = nil
-		w.service = s
-	}
-}
-
-// unlearn notes that an object of that version was deleted.
-func (w *world) unlearn(name, version string) {
-	w.put(name, answer{nil, version, w.clock()})
-}
-
-func (w *world) put(name string, a answer) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	seen := w.slices[name]
-	if name == plan.ServiceName {
-		seen = w.joint
-	}
-	if seen != nil && (newer(seen.ResourceVersion, a.version) || a.object != nil && seen.ResourceVersion == a.version) {
-		return
-	}
-	if old, ok := w.answers[name]; !ok || !newer(old.version, a.version) {
-		w.answers[name] = a
-	}
-}
-
 func (w *world) replaceService(all []core.Service) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -313,54 +169,6 @@ func (w *world) applyService(deleted bool, s *core.Service) {
 		s.ManagedFields = nil
 		w.service = s
 	}
-}
-
-func (w *world) replaceLeases(all []coordination.Lease) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.known[ofLeases] = true
-	old := w.leases
-	w.leases = map[string]signal{}
-	for i := range all {
-		if l, ok := leaseOf(&all[i]); ok {
-			s := old[l.Name]
-			s.Lease, s.host = l, all[i].Labels[core.LabelHostname]
-			w.leases[l.Name] = s
-		}
-	}
-}
-
-func (w *world) applyLease(deleted bool, o *coordination.Lease) {
-	l, ok := leaseOf(o)
-	if !ok {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if deleted {
-		delete(w.leases, l.Name)
-		return
-	}
-	s := w.leases[l.Name]
-	s.Lease, s.host = l, o.Labels[core.LabelHostname]
-	if o.Spec.RenewTime != nil && l.Holder != "" {
-		s.arrive(w.clock(), o.Spec.RenewTime.Time)
-	}
-	w.leases[l.Name] = s
-}
-
-// mostLate is by how much two renewals may come closer, or apart, on their way.
-const mostLate = 2 * time.Second
-
-func (s *signal) arrive(now, renewed time.Time) {
-	if s.renewed.Equal(renewed) {
-		return // something else of the Lease changed
-	}
-	late := now.Sub(s.arrived) - renewed.Sub(s.renewed)
-	if !s.arrived.IsZero() && late.Abs() < mostLate {
-		s.skew = now.Round(0).Sub(renewed)
-	}
-	s.arrived, s.renewed = now, renewed
 }
 
 // node is what matters of a Node, from its metadata.
@@ -400,38 +208,6 @@ func (w *world) zoneOf(name string) (zone string, exists, known bool) {
 	return zone, exists, w.known[ofNodes]
 }
 
-// identityOf finds the identity Lease of the apiserver of a host, under the
-// first of the names by which one is found.
-func (w *world) identityOf(hosts ...string) string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, host := range hosts {
-		for name, l := range w.leases {
-			if l.Role == plan.Identity && l.host == host && host != "" {
-				return name
-			}
-		}
-	}
-	return ""
-}
-
-// lease is the Lease of that name.
-func (w *world) lease(name string) (signal, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s, ok := w.leases[name]
-	return s, ok
-}
-
-// signals are all Leases, by name.
-func (w *world) signals() []signal {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	all := stdslices.Collect(maps.Values(w.leases))
-	stdslices.SortFunc(all, func(a, b signal) int { return cmp.Compare(a.Name, b.Name) })
-	return all
-}
-
 // look is the world as it is known now.
 func (w *world) look() sight {
 	w.mu.Lock()
@@ -448,24 +224,6 @@ func (w *world) look() sight {
 	s.arrange()
 	s.setEndpoints(w.endpoints, w.known[ofEndpoints])
 	return s
-}
-
-// overlay puts answers over what a watch or a list has shown. w.mu is held.
-func (w *world) overlay(raw map[string]*discovery.EndpointSlice) {
-	for name, a := range w.answers {
-		switch {
-		case w.clock().Sub(a.at) > lateAfter && !a.stray():
-			delete(w.answers, name)
-		case a.object == nil:
-			if old := raw[name]; old != nil && !newer(old.ResourceVersion, a.version) {
-				delete(raw, name)
-			}
-		default:
-			if old := raw[name]; old == nil || newer(a.version, old.ResourceVersion) {
-				raw[name] = a.object
-			}
-		}
-	}
 }
 
 // zones counts the Nodes of each zone. w.mu is held.

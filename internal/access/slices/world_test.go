@@ -115,21 +115,45 @@ func TestNothingIsDecidedBeforeAllIsKnown(t *testing.T) {
 	}
 }
 
-// A clock that is set wrong shows when a renewal arrives, and only then: a
-// listed Lease may be old.
+// A clock that is set wrong shows when renewals arrive one by one: a listed Lease
+// may be old, and so may be what a watch brings that was broken off.
 func TestSkewOfClocks(t *testing.T) {
 	w := newWorld()
-	l := coordination.Lease{}
-	l.Name, l.Labels = leaseName("cp2"), map[string]string{labelManaged: plan.ManagedBy}
-	holder, renewed := "x", meta.NewMicroTime(time.Now().Add(-time.Hour))
-	l.Spec.HolderIdentity, l.Spec.RenewTime = &holder, &renewed
-	w.replaceLeases([]coordination.Lease{l})
-	if skew := w.signals()[0].skew; skew != 0 {
-		t.Errorf("a listed Lease tells of %s", skew)
+	now := time.Now()
+	w.clock = func() time.Time { return now }
+	renewal := func(ago time.Duration) coordination.Lease {
+		l := coordination.Lease{}
+		l.Name, l.Labels = leaseName("cp2"), map[string]string{labelManaged: plan.ManagedBy}
+		holder, renewed := "x", meta.NewMicroTime(now.Add(-ago))
+		l.Spec.HolderIdentity, l.Spec.RenewTime = &holder, &renewed
+		return l
 	}
-	w.applyLease(false, &l)
-	if skew := w.signals()[0].skew; skew < 59*time.Minute || skew > 61*time.Minute {
-		t.Errorf("skew %s", skew)
+	old := renewal(time.Hour)
+	w.replaceLeases([]coordination.Lease{old})
+	for _, step := range []struct {
+		what string
+		wait time.Duration // since the one before
+		ago  time.Duration // the time that stands in it
+		want time.Duration
+	}{
+		{"the first", time.Second, 0, 0},
+		{"the second", 10 * time.Second, 0, 0},
+		{"replayed", 40 * time.Second, 30 * time.Second, 0},
+		{"replayed with it", 0, 20 * time.Second, 0},
+		{"the last of these", 0, 10 * time.Second, 0},
+		{"on time again", 100 * time.Millisecond, 0, 0},
+		{"its clock was set", 10 * time.Second, 7 * time.Second, 0},
+		{"and stays so", 10 * time.Second, 7 * time.Second, 7 * time.Second},
+		{"set right", 10 * time.Second, 0, 7 * time.Second},
+		{"and stays so, too", 10 * time.Second, 0, 0},
+	} {
+		now = now.Add(step.wait)
+		l := renewal(step.ago)
+		w.applyLease(false, &l)
+		w.applyLease(false, &l) // something else of it changed
+		if skew := w.signals()[0].skew.Round(time.Second); skew != step.want {
+			t.Errorf("%s: skew %s, want %s", step.what, skew, step.want)
+		}
 	}
 }
 
