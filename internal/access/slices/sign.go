@@ -46,8 +46,8 @@ func holderOf(node string) string {
 // sourceAddress is the address from which this machine would reach another
 // network. Nothing is sent: the addresses are for documentation (RFC 5737, 3849).
 func sourceAddress() string {
-	for network, to := range map[string]string{"udp4": "192.0.2.1:9", "udp6": "[2001:db8::1]:9"} {
-		if conn, err := net.Dial(network, to); err == nil {
+	for _, to := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} { // always the same one first
+		if conn, err := net.Dial("udp", to); err == nil {
 			defer func() { _ = conn.Close() }()
 			host, _, _ := net.SplitHostPort(conn.LocalAddr().String())
 			return host

@@ -9,7 +9,9 @@
 // none leaves a zone with nodes without a ready endpoint that hints it, once it
 // had one. This holds whatever clocks, locks and requests do: also for a write
 // that lands an hour late, and for agents that all believe to hold the Lease.
-// It rests on compare-and-swap alone (see Leaning).
+// It rests on compare-and-swap alone (see Leaning). Excepted are hands in our
+// objects between a lean and the write that rests on it, Nodes that appeared too
+// late to be known, and zones that nobody has room to hint (see MaxHints).
 //
 // Never without a zone. An endpoint, ready or not, carries the zone of its node
 // and a hint for it. An agent that does not know its zone publishes nothing.
@@ -19,7 +21,9 @@
 // Lease of its agent and the identity Lease of its apiserver, have been seen
 // unchanged for 30 s on the judge's own monotonic clock, by a judge whose own
 // signs arrived through the same watches all that time, and both are unchanged
-// still in what it reads after taking the lock. Nothing is deleted on a lapse.
+// still in what it reads after taking the lock; and only when the endpoint has
+// been ready all that time, for turning ready is a sign of life. Nothing is
+// deleted on a lapse.
 // An owner that alone is ready stays ready, whatever its own apiserver says.
 //
 // After a crash, at any point between any two writes, the next agent that looks
@@ -35,9 +39,9 @@
 //
 // Shared: what takes away, and what is everybody's, is written by whoever holds
 // one short Lease: unready endpoints, adopted zones and their return, the slice
-// kubernetes, the Service, the object Endpoints. The holder reads all of it anew, linearizably, plans,
-// writes in the given order, stops at the first write that fails or when its
-// time is up, and plans again until nothing is left.
+// kubernetes, the Service, the object Endpoints. The holder reads all of it anew,
+// linearizably, plans, writes in the given order, stops at the first write that
+// fails or when its time is up, and plans again until nothing is left.
 //
 // Withdraw: an owner whose apiserver is unready and who does not get the Lease
 // for a second (its holder may be dead) withdraws without it. That can leave a
@@ -58,8 +62,8 @@
 // # Rooms
 //
 // view.go is what there is, settings.go what a person chose, write.go what there
-// is to do and what is known for long enough; observer.go,
-// streams.go and reconciler.go know since when; own.go, shared.go, zones.go,
-// lean.go, combined.go and endpoints.go decide; problem.go says what a person has to do.
+// is to do and what is known for long enough; observer.go, streams.go and
+// reconciler.go know since when; own.go, shared.go, zones.go, lean.go, combined.go
+// and endpoints.go decide; problem.go says what a person has to do.
 // Package sim runs it through random schedules.
 package plan

@@ -190,12 +190,20 @@ func (o *Observer) judge(now time.Duration, agent *sign, f *Facts, due *soonest)
 		return
 	}
 	silent = min(silent, now-identity.changed, o.identities.unbroken(now, o.cfg.Gap))
+	// An endpoint that turned ready is a sign of life too: its owner may be back
+	// before either Lease is renewed.
+	var ready []string
+	for _, r := range o.ready {
+		if r.name == SliceName(agent.node, IPv4) || r.name == SliceName(agent.node, IPv6) {
+			ready, silent = append(ready, r.name), min(silent, now-r.since)
+		}
+	}
 	if silent < o.cfg.Lapse {
 		due.in(o.cfg.Lapse - silent)
 		return
 	}
 	f.Lapsed = append(f.Lapsed, Lapse{
-		Node: agent.node, Agent: agent.name, AgentToken: agent.token,
+		Node: agent.node, Ready: ready, Agent: agent.name, AgentToken: agent.token,
 		Identity: identity.name, IdentityToken: identity.token, For: silent,
 	})
 }

@@ -154,6 +154,20 @@ func TestLapse(t *testing.T) {
 		c.pass(4, "agent-1", "agent-2")
 		c.lapsed()
 	})
+	t.Run("its endpoint turned ready", func(t *testing.T) {
+		c := newCluster(t)
+		c.slices[2].Ready = false
+		c.pass(2, "agent-1", "id-1", "agent-2", "id-2")
+		c.slices[2].Ready = true
+		c.pass(1, "agent-1", "id-1", "agent-2", "id-2")
+		c.pass(2, "agent-1", "id-1", "agent-2", "id-2")
+		c.lapsed()
+		c.pass(1, "agent-1", "id-1", "agent-2", "id-2")
+		c.lapsed("3")
+		if got := c.o.Facts(c.now).Lapsed[0].Ready; !slices.Equal(got, []string{"kubernetes-3"}) {
+			t.Error(got)
+		}
+	})
 	t.Run("somebody else renews the own Lease", func(t *testing.T) {
 		c := newCluster(t)
 		c.leases["agent-1"].Holder = "x"

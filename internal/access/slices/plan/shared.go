@@ -69,8 +69,8 @@ type cell struct {
 	// end: the endpoint is to be unready.
 	end   bool
 	taken bool // a write that takes is planned
-	// mended: it gets its hint back, and all else waits.
-	mended bool
+	// mended is the zone that it gets its hint back for; all else waits.
+	mended string
 }
 
 // room says that one more zone can be hinted.
@@ -103,7 +103,7 @@ func (p *planner) load(family Family) {
 			continue
 		}
 		c := cell{Slice: s, own: s.Name == SliceName(p.self.Node, family)}
-		c.lapsed, c.quiet = p.lapsed(s.Node), contains(p.f.Quiet, s.Node)
+		c.lapsed, c.quiet = p.lapsed(s), contains(p.f.Quiet, s.Node)
 		c.steady = contains(p.f.Steady, s.Name)
 		c.fit = s.Ready && s.Zone != "" && s.Hinted(s.Zone) && !c.lapsed && !(c.own && p.goes(family))
 		p.cells = append(p.cells, c)
@@ -115,12 +115,14 @@ func (p *planner) goes(family Family) bool {
 	return p.self.Health == Unready || p.self.address(family) == "" && len(p.self.Addresses) > 0
 }
 
-// lapsed wants the two Leases to be, in the view at hand, what stood still.
-func (p *planner) lapsed(node string) bool {
+// lapsed wants the two Leases to be, in the view at hand, what stood still, and
+// the endpoint not to have turned ready since.
+func (p *planner) lapsed(s *Slice) bool {
 	for i := range p.f.Lapsed {
 		l := &p.f.Lapsed[i]
-		if l.Node == node {
-			return token(p.v, Agent, l.Agent) == l.AgentToken && token(p.v, Identity, l.Identity) == l.IdentityToken
+		if l.Node == s.Node {
+			return token(p.v, Agent, l.Agent) == l.AgentToken && token(p.v, Identity, l.Identity) == l.IdentityToken &&
+				(!s.Ready || slices.Contains(l.Ready, s.Name))
 		}
 	}
 	return false
@@ -141,7 +143,7 @@ func (p *planner) pool() []*cell {
 		if c.fit {
 			fit = append(fit, c)
 		}
-		if c.Ready && c.Zone != "" && !c.mended {
+		if c.Ready && c.Zone != "" && c.mended == "" {
 			ready = append(ready, c)
 		}
 	}
@@ -162,7 +164,7 @@ func (p *planner) restore(family Family) {
 	for i := range p.cells {
 		c := &p.cells[i]
 		switch {
-		case c.Zone == "" || c.mended:
+		case c.Zone == "" || c.mended != "":
 		case best == nil, best.lapsed && !c.lapsed:
 			best = c
 		case best.lapsed == c.lapsed && best.quiet && !c.quiet:
@@ -201,7 +203,7 @@ func (p *planner) mend() {
 			want := *c.Slice
 			want.Zone, want.Hints = zone, hint(want.Hints, zone)
 			p.first = append(p.first, Write{Op: UpdateSlice, Slice: want, Why: "zone " + zone + " is hinted again; somebody had taken it"})
-			c.mended = true
+			c.mended = zone
 		}
 	}
 }
@@ -223,7 +225,7 @@ func (p *planner) zoneOf(c *cell) string {
 func (p *planner) doom() {
 	for i := range p.cells {
 		c := &p.cells[i]
-		c.end = c.Ready && !c.mended && (c.lapsed || c.own && p.goes(c.Family))
+		c.end = c.Ready && c.mended == "" && (c.lapsed || c.own && p.goes(c.Family))
 		if p.alone {
 			c.end = c.end && c.own
 		}

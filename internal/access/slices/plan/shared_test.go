@@ -52,7 +52,7 @@ func unready(s Slice) Slice { s.Ready = false; return s }
 
 func TestShared(t *testing.T) {
 	abc := []Slice{endpoint("1", "a"), endpoint("2", "b"), endpoint("3", "c")}
-	lapsed := Facts{Lapsed: []Lapse{{Node: "3", Agent: "l3", AgentToken: "7", Identity: "i3", IdentityToken: "8"}}, Quiet: []string{"3"}}
+	lapsed := Facts{Lapsed: []Lapse{{Node: "3", Ready: []string{"kubernetes-3"}, Agent: "l3", AgentToken: "7", Identity: "i3", IdentityToken: "8"}}, Quiet: []string{"3"}}
 	still := []Lease{{Role: Agent, Name: "l3", Node: "3", Token: "7"}, {Role: Identity, Name: "i3", Token: "8"}}
 	moved := []Lease{{Role: Agent, Name: "l3", Node: "3", Token: "7"}, {Role: Identity, Name: "i3", Token: "9"}}
 	tests := []struct {
@@ -102,6 +102,7 @@ func TestShared(t *testing.T) {
 			"no sign of life: adopted, then marked", scene{slices: abc, zones: "abc", health: Ready, node: "1", facts: lapsed, leases: still},
 			"update kubernetes-1 a [a c] ready; update kubernetes-3 c [c] unready by 1",
 		},
+		{"its endpoint turned ready since", scene{slices: abc, zones: "abc", health: Ready, node: "1", facts: Facts{Lapsed: []Lapse{{Node: "3", Agent: "l3", AgentToken: "7", Identity: "i3", IdentityToken: "8"}}}, leases: still}, ""},
 		{"a sign of life in what is read anew", scene{slices: abc, zones: "abc", health: Ready, node: "1", facts: lapsed, leases: moved}, ""},
 		{
 			"no sign of life and no other", scene{slices: []Slice{endpoint("3", "c")}, zones: "c", health: Ready, node: "1", facts: lapsed, leases: still}, "",
@@ -127,7 +128,7 @@ func TestShared(t *testing.T) {
 		{"a zone lost its nodes", scene{slices: []Slice{endpoint("1", "a", "d")}, zones: "a", health: Unready, node: "1"}, "update kubernetes-1 a [a] ready"},
 		{
 			"somebody took a hint", scene{slices: []Slice{endpoint("1", "a"), changed(endpoint("2", "b"), func(s *Slice) { s.Hints = nil })}, zones: "ab", health: Ready, node: "1"},
-			"update kubernetes-2 b [b] ready; update kubernetes-1 a [a b] ready",
+			"update kubernetes-2 b [b] ready",
 		},
 	}
 	for _, test := range tests {
@@ -236,7 +237,7 @@ func TestNoSliceTwice(t *testing.T) {
 			s.health = Unready
 		}
 		if bit(10) {
-			s.facts.Lapsed = []Lapse{{Node: "3"}}
+			s.facts.Lapsed = []Lapse{{Node: "3", Ready: []string{"kubernetes-3"}}}
 		}
 		if bit(11) {
 			s.facts.Steady = []string{"kubernetes-1", "kubernetes-2", "kubernetes-3"}

@@ -90,6 +90,8 @@ type Facts struct {
 // Lapse is a node whose two Leases stand still.
 type Lapse struct {
 	Node string
+	// Ready are its slices that have been ready all that time.
+	Ready []string
 	// Agent and Identity are the Leases, with the tokens that stood still; an
 	// empty token means that the Lease is gone.
 	Agent, Identity           string

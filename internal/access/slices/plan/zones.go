@@ -48,7 +48,7 @@ func (p *planner) serving(zone string) bool {
 
 // place decides who adopts one zone.
 func (p *planner) place(zone string, pool []*cell) {
-	var native, steady bool
+	native, steady := p.mending(zone), false
 	var keeper *cell
 	for _, c := range pool {
 		switch {
@@ -71,6 +71,11 @@ func (p *planner) place(zone string, pool []*cell) {
 			c.drop = append(c.drop, zone)
 		}
 	}
+}
+
+// mending says that a ready endpoint of the zone gets its hint back in this plan.
+func (p *planner) mending(zone string) bool {
+	return slices.ContainsFunc(p.cells, func(c cell) bool { return c.Ready && c.mended == zone })
 }
 
 // choose gives the zone to the best of the pool that has room for a hint. If

@@ -77,7 +77,7 @@ func (w *World) bootAgent(i int, d time.Duration) {
 	old := w.agents[i]
 	w.agents[i] = agent{
 		i: i, up: true, life: old.life + 1, cut: old.cut, booted: w.now + d, observer: plan.NewObserver(w.cfg),
-		rate: 0.99 + 0.02*w.rng.Float64(), origin: w.between(0, time.Hour), distances: old.distances,
+		rate: w.rate(), origin: w.between(0, time.Hour), distances: old.distances,
 		self: plan.Self{
 			Node: name(i), Zone: w.machines[i].zone, Holder: name(i), Port: 6443,
 			Addresses: []plan.Address{{Family: plan.IPv4, IP: addresses[i]}},
@@ -89,7 +89,7 @@ func (w *World) bootAgent(i int, d time.Duration) {
 	}
 	for j := range w.n {
 		if a.distances == nil || len(a.distances) < w.n {
-			a.distances = append(a.distances, plan.Distance{Node: name(j), Millis: w.rng.IntN(60)})
+			a.distances = append(a.distances, plan.Distance{Node: name(j), Millis: w.distance(i, j)})
 		}
 	}
 	e := event{a: int8(i), life: a.life}
@@ -134,9 +134,15 @@ func (w *World) check(a *agent) {
 	}
 }
 
-func (w *World) renew(a *agent) {
-	w.after(renewal+w.between(0, jitter), event{kind: evRenew, a: int8(a.i), life: a.life})
-	w.send(a, request{verb: vRenew})
+func (w *World) renew(a *agent) { w.send(a, request{verb: vRenew}) }
+
+// renewed is what comes of it; a renewal without an answer is soon repeated.
+func (w *World) renewed(a *agent, good bool) {
+	d := time.Second
+	if good {
+		d = renewal + w.between(0, jitter)
+	}
+	w.after(d, event{kind: evRenew, a: int8(a.i), life: a.life})
 }
 
 // deliver brings the agent what its watches have.

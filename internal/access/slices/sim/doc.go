@@ -21,7 +21,8 @@
 //     without the Lease, or after its turn, may.
 //  5. It marks another's endpoint unready only if at the reading that it rests on
 //     both Leases of that node had stood still for 30 s (by clocks that run up
-//     to 1 % fast).
+//     to 1 % fast), the endpoint had been ready all that time, and the marker had
+//     news all that time.
 //  6. It takes over the slice kubernetes from no apiserver that writes it, unless
 //     it is empty, and writes nothing that is not ours. The object Endpoints it
 //     writes only where that slice is ours, and never empty.
@@ -63,6 +64,8 @@
 // One schedule again, with its story:
 //
 //	go test ./internal/access/slices/sim -run Schedules -seed=N -schedules=1 -v
+//
+// The transcripts in testdata play single faults; -update writes them anew.
 //
 // HOLDFAST_SIM_SCHEDULES and HOLDFAST_SIM_SEED do the same without flags.
 package sim

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
@@ -55,7 +56,7 @@ func (w *World) Inject(d time.Duration, f Fault) {
 
 // apply does f now.
 func (w *World) apply(f Fault) {
-	w.trace("· %s %s %s %d %s", f.Do, name(f.A), f.Zone, f.P, f.For)
+	w.traceFault(f)
 	switch {
 	case f.Do <= Resume:
 		w.applyServer(f)
@@ -183,4 +184,24 @@ func (w *World) tamperSlice(o object, s plan.Slice, how int) {
 		s.Odd, s.Address = true, ""
 	}
 	w.store.putSlice(o, s)
+}
+
+func (w *World) traceFault(f Fault) {
+	if w.Trace == nil {
+		return
+	}
+	line := "· " + f.Do.String()
+	if f.Do != Populate {
+		line += " " + name(f.A)
+	}
+	if f.Zone != "" {
+		line += " " + f.Zone
+	}
+	if f.P != 0 {
+		line += fmt.Sprintf(" (%d)", f.P)
+	}
+	if f.For > 0 {
+		line += " for " + f.For.String()
+	}
+	w.trace("%s", line)
 }

@@ -44,6 +44,8 @@ type judge struct {
 	// readySince is since when each apiserver has been ready; never is not.
 	readySince [most]time.Duration
 	ableSince  [most]time.Duration
+	// revived is when each slice last turned ready.
+	revived [firstAgent]time.Duration
 	// deaf is since when each agent has had no news, heard when it last had some
 	// again after it could not but notice.
 	deaf, heard [most]time.Duration
@@ -63,6 +65,9 @@ func (j *judge) reset() {
 	*j = judge{tampered: never, moved: never, handed: never, overtaken: never}
 	for i := range most {
 		j.readySince[i], j.ableSince[i], j.deaf[i], j.heard[i] = never, never, never, never
+	}
+	for o := range j.revived {
+		j.revived[o] = never
 	}
 	for f := range families {
 		j.empty[f] = never
@@ -199,11 +204,14 @@ func (w *World) judgeContent(r *request, wr *plan.Write) {
 		if s.Owner != plan.Ours {
 			w.breach("%s wrote %s, which is not ours", name(r.agent), s.Name)
 		}
+		if s.Ready && !r.ready {
+			w.judge.revived[objectOf(s)] = w.now
+		}
 		if r.ready && !s.Ready && s.Node == name(r.agent) {
 			w.judge.Withdrawals++
 		}
 		if s.UnreadyBy == name(r.agent) && r.ready && !s.Ready && s.Node != name(r.agent) {
-			w.judgeMark(r, index(s.Node))
+			w.judgeMark(r, index(s.Node), objectOf(s))
 		}
 	case plan.UpdateCombined, plan.CreateCombined:
 		for _, m := range wr.Combined.Members {
@@ -233,11 +241,14 @@ func (w *World) judgeEndpoints(r *request, wr *plan.Write) {
 
 // judgeMark wants both Leases of a marked node to have stood still for Lapse
 // when the marker read them, by any clock that runs at a legal rate.
-func (w *World) judgeMark(r *request, node int) {
+func (w *World) judgeMark(r *request, node int, slice object) {
 	w.judge.Marks++
 	if r.based == nil {
 		w.breach("%s marked node %s without reading", name(r.agent), name(node))
 		return
+	}
+	if d := r.based.at - w.judge.revived[slice]; d < w.shape.Settings.Lapse*97/100 {
+		w.breach("%s marked node %s, whose endpoint had turned ready %s before", name(r.agent), name(node), d)
 	}
 	if d := r.based.at - r.based.heard; d < w.shape.Settings.Lapse*97/100 {
 		w.breach("%s marked node %s, having heard of anybody again for %s", name(r.agent), name(node), d)

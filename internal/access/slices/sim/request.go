@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
@@ -136,16 +138,39 @@ func (w *World) execWrite(r *request) {
 	w.spread()
 }
 
+// traceWrite tells a write in the words of its plan.
 func (w *World) traceWrite(r *request) {
 	s := &r.write.Slice
-	how := ""
-	if r.based != nil && !w.inTurn(r) {
-		how = " (late)"
-	}
+	line := name(r.agent) + " → " + s.Name
 	switch {
 	case s.Name == "":
-		w.trace("%s writes %s%s: %s", name(r.agent), r.write.Op, how, r.write.Why)
+		line += r.write.Op.String()
+	case r.write.Op == plan.DeleteSlice:
+		line += " deleted"
 	default:
-		w.trace("%s writes %s %s%s: zone %s hints %v ready %t by %q lean %q: %s", name(r.agent), r.write.Op, s.Name, how, s.Zone, s.Hints, s.Ready, s.UnreadyBy, s.Lean, r.write.Why)
+		line += fmt.Sprintf(": zone %s, hints %s, %s", s.Zone, strings.Join(s.Hints, " "), state(s))
 	}
+	if r.write.Why != "" {
+		line += " — " + r.write.Why
+	} else {
+		line += " — leant on for " + s.Lean
+	}
+	switch {
+	case r.based == nil || w.inTurn(r):
+	case r.alone:
+		line += " (without the Lease)"
+	default:
+		line += " (late)"
+	}
+	w.trace("%s", line)
+}
+
+func state(s *plan.Slice) string {
+	switch {
+	case s.Ready:
+		return "ready"
+	case s.UnreadyBy != "":
+		return "unready by " + s.UnreadyBy
+	}
+	return "unready"
 }

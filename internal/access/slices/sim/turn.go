@@ -10,6 +10,8 @@ import (
 func (w *World) reply(a *agent, r *request) {
 	good := r.done && !r.failed && !r.unheard
 	switch r.verb {
+	case vRenew:
+		w.renewed(a, good)
 	case vLook:
 		w.looked(a, r, good)
 	case vTake:

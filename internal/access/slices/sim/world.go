@@ -32,7 +32,7 @@ type Shape struct {
 type World struct {
 	now   time.Duration
 	queue queue
-	rng   *rand.Rand
+	rng   *rand.Rand // nil: every delay is the middle of its range, and all clocks agree
 	shape Shape
 	n     int
 	rules rules
@@ -150,13 +150,31 @@ func (w *World) after(d time.Duration, e event) {
 }
 
 func (w *World) between(low, high time.Duration) time.Duration {
-	if high <= low {
+	switch {
+	case high <= low:
 		return low
+	case w.rng == nil:
+		return (low + high) / 2
 	}
 	return low + time.Duration(w.rng.Int64N(int64(high-low)))
 }
 
-func (w *World) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
+func (w *World) chance(p float64) bool { return p > 0 && w.rng != nil && w.rng.Float64() < p }
+
+// rate draws that of a clock, distance that between two nodes in milliseconds.
+func (w *World) rate() float64 {
+	if w.rng == nil {
+		return 1
+	}
+	return 0.99 + 0.02*w.rng.Float64()
+}
+
+func (w *World) distance(i, j int) int {
+	if w.rng == nil {
+		return 10 * max(i-j, j-i)
+	}
+	return w.rng.IntN(60)
+}
 
 func (w *World) trace(format string, args ...any) {
 	if w.Trace != nil {
