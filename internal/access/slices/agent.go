@@ -65,6 +65,7 @@ type agent struct {
 	failing  map[collection]failure
 	identity string    // the own apiserver's Lease, once it was found
 	renewed  time.Time // the own Lease, last
+	signedAs string    // its version then
 	pending  time.Time // since when there is shared work that was not done
 }
 
@@ -85,7 +86,7 @@ func newAgent(s Settings, ready *telemetry.Conditions, log *slog.Logger) (*agent
 	a := &agent{
 		settings: s, decisions: s.decisions(), log: log, ready: ready, method: method, started: time.Now(), clock: time.Now,
 		world: newWorld(), dialer: newDialer(address), near: newNearness(), stats: newMetrics(),
-		failing: map[collection]failure{}, holder: holderOf(s.Node), hosts: hostsOf(s),
+		failing: map[collection]failure{}, holder: holderOf(s.Node, sourceAddresses()), hosts: hostsOf(s),
 	}
 	a.cluster = &kubeapi.Cluster{
 		Kubeconfig: s.API.Kubeconfig, Context: s.API.Context, Servers: s.API.Servers, Dial: a.dialer.dial,

@@ -192,7 +192,7 @@ func newRig(t *testing.T) *rig {
 	config := filepath.Join(t.TempDir(), "kubeconfig")
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.Certificate().Raw})
 	caFile := filepath.Join(t.TempDir(), "ca.pem")
-	text := fmt.Sprintf("current-context: c\nclusters: [{name: k, cluster: {server: %q, certificate-authority: %s}}]\n"+
+	text := fmt.Sprintf("current-context: c\nclusters: [{name: k, cluster: {server: %q, certificate-authority: %q}}]\n"+
 		"users: [{name: u, user: {token: x}}]\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n", f.URL, caFile)
 	for name, data := range map[string][]byte{config: []byte(text), caFile: ca} {
 		if err := os.WriteFile(name, data, 0o600); err != nil {

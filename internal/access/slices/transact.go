@@ -195,6 +195,10 @@ func (a *agent) release(ctx context.Context) {
 
 // withdraw takes the own endpoint out without the Lease, whose holder may be dead.
 func (a *agent) withdraw(ctx context.Context) error {
+	// Else a server that does not answer would be waited for, and the next of the
+	// list is better.
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
 	s, err := a.readAnew(ctx)
 	if err != nil {
 		return err
