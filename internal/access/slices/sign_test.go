@@ -115,7 +115,7 @@ func TestHolderStays(t *testing.T) {
 		t.Error("IPv4 is not the first")
 	}
 	for range 20 {
-		if holderOf("cp1", sourceAddresses()) != holderOf("cp1", sourceAddresses()) {
+		if again := holderOf("cp1", sourceAddresses()); again != holderOf("cp1", sourceAddresses()) {
 			t.Fatal("another holder at another time")
 		}
 	}
