@@ -104,7 +104,10 @@ func patch(ctx context.Context, c api, v *view, a Action) error {
 	}
 	data, err := c.Patch(ctx, path(a.Kind, a.Name), body)
 	switch kubeapi.Code(err) {
-	case http.StatusConflict, http.StatusNotFound:
+	case http.StatusNotFound:
+		v.gone(a.Kind, a.Name, a.based())
+		return errLate
+	case http.StatusConflict:
 		return errLate
 	}
 	if err != nil {

@@ -19,6 +19,7 @@ const (
 	condNodes     = "nodes"
 	condLease     = "lease"
 	condRights    = "rights"
+	condWrites    = "writes"
 	condEvents    = "events"
 	condDatapath  = "datapath"
 )
@@ -40,6 +41,7 @@ var meanings = map[string]string{
 	condNodes:     "Nodes cannot be read; nothing is said about zones without endpoints",
 	condLease:     "the Lease cannot be kept; this replica does not act",
 	condRights:    "the API refuses a write; other mirrors are kept",
+	condWrites:    "the API takes no writes now; mirrors stay as they are",
 	condEvents:    "Events cannot be written; log and status have what they would say",
 	condDatapath:  "the datapath is not known; only PreferClose counts as honoured",
 }

@@ -31,6 +31,8 @@ const (
 	detectEvery = 5 * time.Minute
 	// retryEvery is how often a taken telemetry port is tried.
 	retryEvery = 5 * time.Second
+	// lookEvery is how often at most names that were taken are looked at again.
+	lookEvery = 5 * time.Second
 )
 
 // Keys of log lines.
@@ -54,6 +56,11 @@ type process struct {
 	cond     *conditions
 	registry *prometheus.Registry
 	stats    *metrics
+	alarm    *time.Timer // a pass when a write that was put off is due
+
+	// Of the loop alone.
+	restraint restraint
+	looked    time.Time
 
 	mu       sync.Mutex
 	plan     Plan
@@ -61,19 +68,21 @@ type process struct {
 	detected bool
 	// told is what was last said about each Service.
 	told map[Key]string
-	// failed are writes that the API refused, by the Service on whose behalf.
-	failed map[Key]error
+	// failed is why writes were refused or did not last, by the Service on whose
+	// behalf.
+	failed map[Key]Refusal
 }
 
 func newProcess(settings Settings, log *slog.Logger) *process {
 	instance, _ := os.Hostname()
 	p := &process{
-		settings: settings, log: log, told: map[Key]string{}, failed: map[Key]error{},
+		settings: settings, log: log, told: map[Key]string{}, restraint: restraint{},
 		cluster:  &kubeapi.Cluster{Kubeconfig: settings.API.Kubeconfig, Context: settings.API.Context, Servers: settings.API.Servers},
 		registry: telemetry.NewRegistry(), cond: newConditions(log, settings.scope()),
 		datapath: datapath.Datapath{Kind: datapath.Unknown},
 	}
 	p.loop = &loop.Loop{Name: "zonal", Log: log, Period: period, Jitter: 0.1, Backoff: loop.Backoff{Min: backoffMin, Max: backoffMax}}
+	p.alarm = time.AfterFunc(time.Hour, p.loop.Nudge)
 	p.view = newView(p.loop.Nudge)
 	p.observer = &observer{connect: p.cluster.Connect, view: p.view, namespaces: settings.scope(), report: p.cond.set}
 	p.lock = &lease.Lock{
@@ -102,6 +111,7 @@ func run(ctx context.Context, stderr io.Writer, settings Settings) error {
 func (p *process) run(ctx context.Context) {
 	settings := p.settings
 	p.log.Info("started", "identity", p.lock.Identity, "namespaces", len(settings.Namespaces), "dry_run", settings.DryRun)
+	defer p.alarm.Stop()
 	var wg sync.WaitGroup
 	wg.Go(func() { p.serve(ctx) })
 	wg.Go(func() { p.observer.run(ctx) })
@@ -174,6 +184,7 @@ func (p *process) pass(ctx context.Context) error {
 	p.plan = plan
 	p.mu.Unlock()
 	if p.settings.DryRun || !p.lock.Held() {
+		p.standBy()
 		return nil
 	}
 	ctx, cancel := p.lock.Context(ctx)
@@ -188,20 +199,36 @@ func (p *process) pass(ctx context.Context) error {
 	return err
 }
 
+// standBy forgets what is known of writes: another replica makes them.
+func (p *process) standBy() {
+	clear(p.restraint)
+	p.fail(nil)
+	p.cond.set(condRights, nil)
+	p.cond.set(condWrites, nil)
+}
+
+func (p *process) fail(failed map[Key]Refusal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = failed
+}
+
 // lookAgain asks whether names of slices are still taken.
 func (p *process) lookAgain(ctx context.Context, client api) {
+	if time.Since(p.looked) < lookEvery {
+		return
+	}
+	p.looked = time.Now()
 	for _, name := range p.view.takenNames() {
 		_ = free(ctx, client, p.view, name)
 	}
 }
 
-// act performs what is planned. What the API refuses for one Service does not
-// hold up the others, and is tried again in the next pass; an API that cannot be
-// reached ends this one.
+// act performs what is planned and may be done now. What the API refuses for one
+// Service does not hold up the others, and is tried again later; an API that
+// cannot be reached ends this pass.
 func (p *process) act(ctx context.Context, client api, plan Plan) error {
-	failed := map[Key]error{}
-	var denied error
-	for _, a := range plan.Actions {
+	for _, a := range p.restraint.admit(plan.Actions, time.Now()) {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -211,28 +238,29 @@ func (p *process) act(ctx context.Context, client api, plan Plan) error {
 		case err == nil:
 			p.log.Info("wrote", "verb", string(a.Verb), "kind", string(a.Kind), "name", a.Name.String(), keyReason, a.Why)
 			p.announce(a)
-		case errors.Is(err, errLate):
-		case kubeapi.Code(err) == http.StatusForbidden:
-			denied = explain(string(a.Verb), fmt.Sprintf("%s in namespace %s", a.Kind, a.Name.Namespace), err)
-			failed[a.Real] = denied
-		case refused(err):
-			failed[a.Real] = err
+		case errors.Is(err, errLate), refused(err):
+			err = explain(string(a.Verb), fmt.Sprintf("%s in namespace %s", a.Kind, a.Name.Namespace), err)
 		default:
+			p.cond.set(condWrites, err)
 			return err
 		}
+		p.restraint.note(a, p.view.version(a.Kind, a.Name), err, time.Now())
 	}
-	p.mu.Lock()
-	p.failed = failed
-	p.mu.Unlock()
+	failed, denied := p.restraint.troubles()
+	p.fail(failed)
 	p.cond.set(condRights, denied)
+	p.cond.set(condWrites, nil)
+	if at := p.restraint.wake(time.Now()); !at.IsZero() {
+		p.alarm.Reset(time.Until(at))
+	}
 	return nil
 }
 
-// refused says that the API answered that it will not, rather than that it
-// cannot now.
+// refused says that the API answered about this one object that it will not, or
+// that a webhook failed (500), rather than that it cannot now.
 func refused(err error) bool {
 	code := kubeapi.Code(err)
-	return code >= 400 && code < 500 && code != http.StatusTooManyRequests && code != http.StatusUnauthorized
+	return code >= 400 && code <= 500 && code != http.StatusTooManyRequests && code != http.StatusUnauthorized
 }
 
 // announce tells of a mirror that was made or removed, on its Service.
@@ -323,8 +351,8 @@ func (p *process) describe(plan Plan) (all []MirrorStatus) {
 	p.mu.Unlock()
 	for _, m := range plan.Mirrors {
 		st := statusOf(m)
-		if err := failed[m.Real]; err != nil {
-			st.State, st.Reason, st.Message = Refused, "WriteRefused", err.Error()
+		if r, ok := failed[m.Real]; ok && m.State != Refused {
+			st.State, st.Reason, st.Message = Refused, r.Reason, r.Message
 		}
 		if s, ok := services[m.Real]; ok && m.State != Refused && detected {
 			st.Warnings = warnings(&s, d, p.observer.zonesOf(m.Real))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/access/datapath"
@@ -62,52 +63,87 @@ type lines struct {
 func (l *lines) Write(p []byte) (int, error) { l.mu.Lock(); defer l.mu.Unlock(); return l.b.Write(p) }
 func (l *lines) String() string              { l.mu.Lock(); defer l.mu.Unlock(); return l.b.String() }
 
-// What the API refuses for one Service does not hold up the others, and is told
-// with the right that is missing.
-func TestOneRefusalHoldsUpNobody(t *testing.T) {
-	w := newWorld()
-	w.real(t, "bad", "true", object{})
-	w.real(t, "good", "true", object{})
-	denied := func(verb, path string) error {
-		if verb == "create" && strings.HasSuffix(path, "/bad-zonal") {
-			return &kubeapi.StatusError{Op: "create x", Code: http.StatusForbidden, Message: "no"}
-		}
-		return nil
-	}
-	w.fail = denied
-	p := newProcess(defaultSettings(), slog.New(slog.DiscardHandler))
-	for range 3 {
+// passes looks and acts once a second of the bubble's time.
+func (w *world) passes(t *testing.T, p *process, n int) {
+	t.Helper()
+	for range n {
 		w.look(p.view)
 		if err := p.act(t.Context(), w, Decide(p.view.snapshot())); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if w.objects[slicesPath+"good-zonal"] == nil || w.objects[servicesPath+"bad-zonal"] != nil {
-		t.Errorf("%v", w.objects)
+		time.Sleep(time.Second)
 	}
 	w.look(p.view)
-	st := p.describe(Decide(p.view.snapshot()))
-	if len(st) != 2 || st[0].State != Refused || st[0].Reason != "WriteRefused" || st[1].State != Kept {
-		t.Errorf("%+v", st)
-	}
-	want := "may not create services in namespace shop: apply what `holdfast zonal manifest` prints"
-	if got := p.cond.all()[condRights]; !strings.HasPrefix(got, want) || !strings.HasPrefix(st[0].Message, want) {
-		t.Errorf("%q, %q", got, st[0].Message)
-	}
-	w.fail = nil
-	for range 2 {
+}
+
+// What the API refuses for one Service does not hold up the others, and is told
+// with the right that is missing.
+func TestOneRefusalHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.real(t, "bad", "true", object{})
+		w.real(t, "good", "true", object{})
+		w.fail = func(verb, path string) error {
+			if verb == "create" && strings.HasSuffix(path, "/bad-zonal") {
+				return &kubeapi.StatusError{Op: "create x", Code: http.StatusForbidden, Message: "no"}
+			}
+			return nil
+		}
+		p := newProcess(defaultSettings(), slog.New(slog.DiscardHandler))
+		w.passes(t, p, 3)
+		if w.objects[slicesPath+"good-zonal"] == nil || w.objects[servicesPath+"bad-zonal"] != nil {
+			t.Errorf("%v", w.objects)
+		}
+		st := p.describe(Decide(p.view.snapshot()))
+		if len(st) != 2 || st[0].State != Refused || st[0].Reason != "WriteRefused" || st[1].State != Kept {
+			t.Errorf("%+v", st)
+		}
+		want := "may not create services in namespace shop: apply what `holdfast zonal manifest` prints"
+		if got := p.cond.all()[condRights]; !strings.HasPrefix(got, want) || !strings.HasPrefix(st[0].Message, want) {
+			t.Errorf("%q, %q", got, st[0].Message)
+		}
+		w.fail = nil
+		w.passes(t, p, int(deniedWait/time.Second)+2)
+		if len(p.cond.all()) != 0 || w.objects[slicesPath+"bad-zonal"] == nil {
+			t.Errorf("%v, %v", p.cond.all(), w.objects)
+		}
+		// One that cannot be reached ends the pass, to be tried again soon.
+		w.fail = func(string, string) error { return fmt.Errorf("connection refused") }
+		w.real(t, "new", "true", object{})
 		w.look(p.view)
-		_ = p.act(t.Context(), w, Decide(p.view.snapshot()))
-	}
-	if len(p.cond.all()) != 0 || w.objects[slicesPath+"bad-zonal"] == nil {
-		t.Errorf("%v, %v", p.cond.all(), w.objects)
-	}
-	// One that cannot be reached ends the pass, to be tried again soon.
-	w.fail = func(string, string) error { return fmt.Errorf("connection refused") }
-	w.real(t, "new", "true", object{})
+		if err := p.act(t.Context(), w, Decide(p.view.snapshot())); err == nil || p.cond.all()[condWrites] == "" {
+			t.Errorf("%v, %v though nobody answers", err, p.cond.all())
+		}
+	})
+}
+
+// A replica that does not act knows less, and says so.
+func TestAStandbyCannotTellWhyAMirrorIsPending(t *testing.T) {
+	w := newWorld()
+	w.real(t, "web", "true", object{})
+	p := newProcess(defaultSettings(), slog.New(slog.DiscardHandler))
 	w.look(p.view)
-	if err := p.act(t.Context(), w, Decide(p.view.snapshot())); err == nil {
-		t.Error("no error though nobody answers")
+	if err := p.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	st := p.status()
+	if m := st.Mirrors[0]; m.State != Pending || m.Reason != "StandingBy" || !strings.Contains(m.Message, "no replica acts now") {
+		t.Errorf("%+v", m)
+	}
+	st.Mirrors[0].Message = ""
+	st.Holder = "holdfast-zonal-7c9-x2k8q_1f0a"
+	st.Mirrors[0].standBy(&st)
+	err := st.verdict()
+	if exit.Code(err) != exit.Unknown || !strings.Contains(err.Error(), "ask the one that acts, holdfast-zonal-7c9-x2k8q") {
+		t.Errorf("verdict %v", err)
+	}
+	// What it sees for itself it can tell.
+	w.settle(p.view)
+	if err := p.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := p.status(); st.verdict() != nil || st.Mirrors[0].State != Kept {
+		t.Errorf("%+v, %v", st.Mirrors, st.verdict())
 	}
 }
 

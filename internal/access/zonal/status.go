@@ -1,6 +1,7 @@
 package zonal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,11 +77,32 @@ func (p *process) status() Status {
 		s.Mirrors = []MirrorStatus{}
 	}
 	for i := range s.Mirrors {
+		s.Mirrors[i].standBy(&s)
 		if s.Mirrors[i].Warnings == nil {
 			s.Mirrors[i].Warnings = []string{}
 		}
 	}
 	return s
+}
+
+// standBy says where to ask about a mirror that another replica makes: only who
+// writes knows what is refused or changed back.
+func (m *MirrorStatus) standBy(s *Status) {
+	if s.Acting || s.DryRun || m.State != Pending || m.Message != "" {
+		return
+	}
+	m.Reason = "StandingBy"
+	if m.Message = "no replica acts now; it is made when one has the Lease"; s.Holder != "" {
+		m.Message = "this replica stands by and cannot tell why; ask the one that acts, " + podOf(s.Holder)
+	}
+}
+
+// podOf is the name of a replica's host, without what makes it unique.
+func podOf(identity string) string {
+	if i := strings.LastIndexByte(identity, '_'); i > 0 {
+		return identity[:i]
+	}
+	return identity
 }
 
 func (p *process) statusHandler() http.Handler {
@@ -114,15 +136,23 @@ func fetchStatus(ctx context.Context, address string) (Status, error) {
 	return s, nil
 }
 
-// verdict is the exit code: 1 when a Service that asks for a mirror has none.
+// verdict is the exit code: 1 when a Service that asks for a mirror has none, 2
+// when that cannot be told, or not yet.
 func (s Status) verdict() error {
 	if !s.Complete {
 		return exit.With(exit.Unknown, errors.New("could not tell: the agent has not read Services and EndpointSlices yet; see the conditions"))
 	}
+	var pending error
 	for _, m := range s.Mirrors {
-		if m.State == Refused {
+		switch {
+		case m.State == Refused:
 			return exit.With(exit.Failed, fmt.Errorf("%s/%s has no mirror: %s", m.Namespace, m.Service, m.Message))
+		case m.State == Pending && !s.DryRun && pending == nil:
+			pending = fmt.Errorf("could not tell: the mirror of %s/%s is still to be made; %s", m.Namespace, m.Service, cmp.Or(m.Message, "ask again in a moment"))
 		}
+	}
+	if pending != nil {
+		return exit.With(exit.Unknown, pending)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 
 	discovery "k8s.io/api/discovery/v1"
@@ -21,7 +22,9 @@ type view struct {
 	nodes    map[string]place
 	ready    map[Key]tally
 	listed   map[string]bool // by the name of a follower
-	changed  func()
+	// buried are versions that objects were deleted at, until the next list.
+	buried  map[target]string
+	changed func()
 }
 
 // place is where a node is.
@@ -40,7 +43,7 @@ type tally struct {
 func newView(changed func()) *view {
 	return &view{
 		services: map[Key]Service{}, slices: map[Key]Slice{}, taken: map[Key]bool{},
-		nodes: map[string]place{}, ready: map[Key]tally{}, listed: map[string]bool{}, changed: changed,
+		nodes: map[string]place{}, ready: map[Key]tally{}, listed: map[string]bool{}, buried: map[target]string{}, changed: changed,
 	}
 }
 
@@ -73,6 +76,7 @@ func within(namespace string, k Key) bool { return namespace == "" || namespace 
 func (v *view) replaceServices(namespace string, all []Service) {
 	v.update(func() {
 		maps.DeleteFunc(v.services, func(k Key, _ Service) bool { return within(namespace, k) })
+		clear(v.buried)
 		for _, s := range all {
 			v.setService(s, false)
 		}
@@ -94,6 +98,7 @@ func (v *view) applyService(e kubeapi.Event[Service]) {
 	v.mu.Lock()
 	_, had := v.services[e.Object.Metadata.Key()]
 	v.setService(e.Object, e.Deleted)
+	v.bury(Services, &e.Object.Metadata, e.Deleted)
 	_, has := v.services[e.Object.Metadata.Key()]
 	v.mu.Unlock()
 	if had || has {
@@ -102,10 +107,62 @@ func (v *view) applyService(e kubeapi.Event[Service]) {
 }
 
 func (v *view) applySlice(e kubeapi.Event[Slice]) {
-	v.update(func() { v.setSlice(e.Object, e.Deleted) })
+	v.update(func() {
+		v.setSlice(e.Object, e.Deleted)
+		v.bury(Slices, &e.Object.Metadata, e.Deleted)
+	})
 }
 
-// note puts in what the API answered to a write of ours.
+// mostBuried bounds how many deletions are remembered.
+const mostBuried = 1000
+
+func (v *view) bury(kind Kind, m *Meta, deleted bool) {
+	if !deleted {
+		return
+	}
+	if len(v.buried) >= mostBuried {
+		clear(v.buried)
+	}
+	v.buried[target{kind: kind, name: m.Key()}] = m.ResourceVersion
+}
+
+// versionOf is that of an object as it is known; "" when there is none. v.mu is held.
+func (v *view) versionOf(kind Kind, name Key) string {
+	if kind == Slices {
+		return v.slices[name].Metadata.ResourceVersion
+	}
+	return v.services[name].Metadata.ResourceVersion
+}
+
+func (v *view) version(kind Kind, name Key) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.versionOf(kind, name)
+}
+
+// passed says that the watch has told more than an answer of the given version:
+// answers and events come by different ways, and an event is not repeated.
+func (v *view) passed(kind Kind, m *Meta) bool {
+	return newer(v.versionOf(kind, m.Key()), m.ResourceVersion) || newer(v.buried[target{kind: kind, name: m.Key()}], m.ResourceVersion)
+}
+
+// newer compares resourceVersions, which are numbers that grow (KEP-5504); of
+// anything else it says no.
+func newer(a, b string) bool {
+	x, err1 := strconv.ParseUint(a, 10, 64)
+	y, err2 := strconv.ParseUint(b, 10, 64)
+	return err1 == nil && err2 == nil && x > y
+}
+
+// gone notes that the object is not there any more in the version that was known.
+func (v *view) gone(kind Kind, name Key, version string) {
+	if v.version(kind, name) == version {
+		v.drop(kind, name)
+	}
+}
+
+// note puts in what the API answered to a write of ours, unless the watch has told
+// of a later one.
 func (v *view) note(kind Kind, data []byte) error {
 	var service Service
 	var slice Slice
@@ -117,9 +174,10 @@ func (v *view) note(kind Kind, data []byte) error {
 		return fmt.Errorf("read answer about %s: not the expected JSON", kind)
 	}
 	v.update(func() {
-		if kind == Slices {
+		switch {
+		case kind == Slices && !v.passed(kind, &slice.Metadata):
 			v.setSlice(slice, false)
-		} else {
+		case kind == Services && !v.passed(kind, &service.Metadata):
 			v.setService(service, false)
 		}
 	})

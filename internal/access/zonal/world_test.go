@@ -27,6 +27,8 @@ type world struct {
 	fail func(verb, path string) error
 	// wrote is told each write by the code under test.
 	wrote func(verb, path string, o object)
+	// mutate, when set, changes each Service before it is stored, as a webhook does.
+	mutate func(o object)
 }
 
 func newWorld() *world { return &world{objects: map[string]object{}} }
@@ -169,6 +171,9 @@ func (w *world) put(path string, o, old object) error {
 	o = copied(o)
 	var err error
 	if strings.Contains(path, "/services/") {
+		if w.mutate != nil {
+			w.mutate(o)
+		}
 		err = w.service(o, old)
 	} else {
 		err = endpointSlice(o, old)
