@@ -97,6 +97,7 @@ func newAgent(s Settings, ready *telemetry.Conditions, log *slog.Logger) (*agent
 		Identity: lease.NewIdentity(s.Node), Duration: lockDuration,
 	}
 	a.events = &kubeapi.Events{Client: a.cluster.Client, Component: "holdfast-slices", Instance: s.Node}
+	a.events.Report = a.eventWritten
 	a.problems = newProblems(log, a.record)
 	a.observer = plan.NewObserver(a.decisions)
 	a.loop = loop.Loop{Name: "slices", Log: log, Period: tick, Jitter: 0.1, Backoff: loop.Backoff{Min: 200 * time.Millisecond, Max: 2 * time.Second}}
@@ -124,6 +125,25 @@ func (a *agent) record(kind, reason, message string) {
 	a.events.Record(about, kind, reason, a.settings.Node+": "+message)
 }
 
+// eventWritten tells that Events may not be written. Others that fail are written
+// later, or not.
+func (a *agent) eventWritten(err error) {
+	if right, text := denied(err); text != "" {
+		a.problems.set(codeDenied, right, text)
+	}
+}
+
+// recordEvery is how often problems that stand are recorded again: one whose Event
+// was written is not written again for 5 minutes.
+const recordEvery = time.Minute
+
+// remind records again what stands.
+func (a *agent) remind(ctx context.Context) {
+	for pause(ctx, recordEvery) {
+		a.problems.recordAgain()
+	}
+}
+
 func (a *agent) now() time.Duration { return time.Since(a.started) }
 
 // run works until ctx ends.
@@ -133,10 +153,12 @@ func (a *agent) run(ctx context.Context) {
 	wg.Go(func() { a.checker.Run(ctx) })
 	wg.Go(func() { w.run(ctx) })
 	wg.Go(func() { a.events.Run(ctx) })
+	wg.Go(func() { a.remind(ctx) })
 	wg.Go(func() { a.sign(ctx) })
 	wg.Go(func() { a.learn(ctx) })
 	wg.Go(func() { a.detect(ctx) })
 	wg.Go(func() { a.measure(ctx) })
+	wg.Go(func() { a.seekWays(ctx) })
 	_ = a.loop.Run(ctx, a.pass)
 	wg.Wait()
 	a.alarm.Stop()

@@ -116,11 +116,14 @@ func (s *Settings) checkServers() error {
 	return nil
 }
 
+// leastLapse is the shortest time without a sign of life that means anything.
+const leastLapse = 25 * time.Second
+
 func (s *Settings) checkTimes() error {
-	// An identity Lease is renewed every 10 s: below two of its periods one late
-	// renewal would be taken for a death.
-	if s.Lapse < 20*time.Second || s.Lapse > time.Hour {
-		return fmt.Errorf("lapse: %s; write a time from 20s (two renewals of a Lease) to 1h", s.Lapse)
+	// A watch that stalls unnoticed hides a renewal's 10.4 s and the 12 s that
+	// count as watching without a break (plan.Settings.Gap).
+	if s.Lapse < leastLapse || s.Lapse > time.Hour {
+		return fmt.Errorf("lapse: %s; write a time from %s (two renewals of a Lease, and one that is late) to 1h", s.Lapse, leastLapse)
 	}
 	if s.GiveBack < 0 || s.GiveBack > time.Hour {
 		return fmt.Errorf("giveBack: %s; write a time from 0s to 1h", s.GiveBack)
@@ -204,7 +207,27 @@ func (a *ApiserverSettings) address() (string, error) {
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" {
 		return "", fmt.Errorf("apiserver.url: %q; write https://127.0.0.1:PORT", a.URL)
 	}
+	if !ownHost(u.Hostname()) {
+		return "", fmt.Errorf("apiserver.url: %q is not of this machine, and an agent judges its own apiserver only; write https://127.0.0.1:PORT, or the address of this node that it listens on", a.URL)
+	}
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")), nil
+}
+
+// ownHost says that a host is this machine: the loopback, or an address of an
+// interface. Other names may lead anywhere.
+func ownHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return host == "localhost"
+	}
+	if ip = ip.Unmap(); ip.IsLoopback() {
+		return true
+	}
+	all, err := net.InterfaceAddrs()
+	return err == nil && stdslices.ContainsFunc(all, func(a net.Addr) bool {
+		own, err := netip.ParsePrefix(a.String())
+		return err == nil && own.Addr().Unmap() == ip.WithZone("")
+	})
 }
 
 func (a *ApiserverSettings) timers() health.Timers {

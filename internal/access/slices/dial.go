@@ -44,7 +44,8 @@ func (t *tracked) Close() error {
 }
 
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if address == d.own && d.unready.Load() {
+	before := d.unready.Load()
+	if address == d.own && before {
 		return nil, errOwnUnready
 	}
 	conn, err := d.net.DialContext(ctx, network, address)
@@ -52,10 +53,23 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 		return conn, err
 	}
 	t := &tracked{conn, d}
-	d.mu.Lock()
-	d.local[t] = true
-	d.mu.Unlock()
+	if !d.add(t, before) {
+		_ = conn.Close()
+		return nil, errOwnUnready
+	}
 	return t, nil
+}
+
+// add keeps a connection in mind, unless the own apiserver turned unready while it
+// was made: then the sweep of that moment has not seen it.
+func (d *dialer) add(t *tracked, before bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.unready.Load() && !before {
+		return false
+	}
+	d.local[t] = true
+	return true
 }
 
 // leadsHome says that a connection may end at the own apiserver.

@@ -86,8 +86,10 @@ func (f *api) answer(r *http.Request) (int, map[string]any) {
 	if old == nil {
 		return status(http.StatusNotFound)
 	}
-	if meta, _ := body["metadata"].(map[string]any); meta["resourceVersion"] != nil && meta["resourceVersion"] != versionOf(old) {
-		return status(http.StatusConflict)
+	for _, at := range []string{"metadata", "preconditions"} {
+		if must, _ := body[at].(map[string]any); must["resourceVersion"] != nil && must["resourceVersion"] != versionOf(old) {
+			return status(http.StatusConflict)
+		}
 	}
 	switch r.Method {
 	case http.MethodDelete:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	stdslices "slices"
@@ -156,18 +157,26 @@ func (k *keeper) under(ctx context.Context, f func(context.Context) error) error
 	return f(within)
 }
 
+// changed is what a person hears of an object that is not as it was read.
+func changed(object string, err error) error {
+	if kubeapi.Code(err) != http.StatusConflict {
+		return err
+	}
+	return exit.With(exit.Failed, fmt.Errorf("%s was changed meanwhile; nothing more was deleted; run it again", object))
+}
+
 // remove deletes the slices and the Lease of a node, as they were read.
 func (k *keeper) remove(ctx context.Context, s *sight, node string) error {
 	for _, each := range ofNode(&s.view, node) {
 		w := plan.Write{Op: plan.DeleteSlice, Slice: each, Takes: true}
 		if err := k.actor.perform(ctx, s, &w); err != nil {
-			return err
+			return changed("EndpointSlice default/"+each.Name, err)
 		}
 		k.say("deleted EndpointSlice default/%s (%s)", each.Name, each.Address)
 	}
 	if l, ok := find(&s.view, plan.Agent, leaseName(node)); ok {
 		if err := k.client.Delete(ctx, leasesPath+"/"+url.PathEscape(l.Name), kubeapi.Preconditions{ResourceVersion: l.Token}); err != nil {
-			return err
+			return changed("Lease "+leaseNamespace+"/"+l.Name, err)
 		}
 		k.say("deleted Lease %s/%s", leaseNamespace, l.Name)
 	}
@@ -334,7 +343,7 @@ func (k *keeper) restoreTraffic(ctx context.Context, s *sight) error {
 		return err
 	}
 	if _, err := k.client.Patch(ctx, servicesPath+"/"+plan.ServiceName, body); err != nil {
-		return err
+		return changed("Service default/"+plan.ServiceName, err)
 	}
 	k.say("trafficDistribution of Service default/kubernetes is %s again", before)
 	return nil

@@ -285,7 +285,8 @@ func (a *agent) complainOfAPI() {
 	unreachable := ""
 	if worst != nil {
 		if _, text := denied(worst); text == "" {
-			unreachable = fmt.Sprintf("the API does not answer (%s): %v; endpoints stay as they are", strings.Join(a.settings.API.Servers, ", "), worst)
+			unreachable = fmt.Sprintf("the API does not answer (%s): %v; endpoints stay as they are: see whether one of these is reached from here, and name in api.servers those that are",
+				strings.Join(a.settings.API.Servers, ", "), worst)
 		}
 	}
 	a.problems.set(codeAPI, "api", unreachable)

@@ -29,6 +29,7 @@ const (
 	codeSkew        = "clock-skew"
 	codeDatapath    = "datapath-unknown"
 	codeWrite       = "write-failed"
+	codeAlone       = "no-other-way"
 	codeLease       = "lease-late"
 	codeCredentials = "credentials"
 )
@@ -42,13 +43,14 @@ type problems struct {
 
 	mu   sync.Mutex
 	now  map[problemKey]string
+	said map[problemKey]string    // the sentence of the Event
 	last map[problemKey]time.Time // when it was stated last
 }
 
 type problemKey struct{ code, object string }
 
 func newProblems(log *slog.Logger, record func(kind, reason, message string)) *problems {
-	return &problems{log: log, record: record, now: map[problemKey]string{}, last: map[problemKey]time.Time{}}
+	return &problems{log: log, record: record, now: map[problemKey]string{}, said: map[problemKey]string{}, last: map[problemKey]time.Time{}}
 }
 
 // set states a problem; an empty text says that there is none.
@@ -67,6 +69,7 @@ func (p *problems) change(key problemKey, text string) {
 	switch {
 	case text == "" && was:
 		delete(p.now, key)
+		delete(p.said, key)
 		delete(p.last, key)
 		p.log.Info("well again", keyProblem, key.code, keyObject, key.object)
 	case text != "" && old != text:
@@ -74,10 +77,24 @@ func (p *problems) change(key problemKey, text string) {
 		if was && stdslices.Contains(volatile, key.code) {
 			return // the reason changed, the state did not
 		}
+		p.said[key] = text
 		p.log.Warn(text, keyProblem, key.code, keyObject, key.object)
 		if p.record != nil {
 			p.record(kubeapi.Warning, camel(key.code), text)
 		}
+	}
+}
+
+// recordAgain makes an Event of each problem that stands, in the words in which it
+// was stated.
+func (p *problems) recordAgain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, text := range p.said {
+		if p.record == nil {
+			return
+		}
+		p.record(kubeapi.Warning, camel(key.code), text)
 	}
 }
 

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
 	"github.com/holdfast-ha/holdfast/internal/base/kubeapi"
+	"github.com/holdfast-ha/holdfast/internal/health"
 )
 
 func TestProblemsAreSaidOnce(t *testing.T) {
@@ -102,5 +105,71 @@ func TestDialerLeavesAnUnreadyApiserver(t *testing.T) {
 	_ = conn.Close()
 	if len(d.local) != 0 {
 		t.Errorf("%d connections are kept in mind", len(d.local))
+	}
+}
+
+// A connection that is made at the moment in which the own apiserver turns unready
+// may lead to it, and is not among those that end then.
+func TestDialerRefusesWhatIsMadeMeanwhile(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for _, own := range []string{l.Addr().String(), "127.0.0.1:6443"} { // directly, and through a balancer
+		d := newDialer(own)
+		d.net.Control = func(string, string, syscall.RawConn) error { d.set(true); return nil }
+		if conn, err := d.dial(t.Context(), "tcp", l.Addr().String()); !errors.Is(err, errOwnUnready) {
+			t.Errorf("got %v, %v", conn, err)
+		}
+		if own == l.Addr().String() {
+			continue
+		}
+		conn, err := d.dial(t.Context(), "tcp", l.Addr().String())
+		if err != nil {
+			t.Fatalf("the balancer is not asked: %v", err)
+		}
+		_ = conn.Close()
+	}
+}
+
+// What stands is made an Event again and again: one that could not be written when
+// it began, for the API was away, is not lost. Events keeps it to one in 5 minutes.
+func TestStandingProblemsAreRecordedAgain(t *testing.T) {
+	var events []string
+	p := newProblems(slog.New(slog.DiscardHandler), func(_, reason, message string) { events = append(events, reason+" "+message) })
+	p.set(codeWrite, "x", "one")
+	p.set(codeWrite, "x", "two") // volatile: the sentence that was said stays
+	p.set(plan.ZoneMissing, "cp1", "no zone")
+	p.set(codeSkew, "cp2", "7s")
+	p.set(codeSkew, "cp2", "")
+	events = nil
+	p.recordAgain()
+	slices.Sort(events)
+	if got := strings.Join(events, ", "); got != "WriteFailed one, ZoneMissing no zone" {
+		t.Errorf("recorded %s", got)
+	}
+}
+
+// Drills read these lines; they are told by their messages, and problems by code.
+func TestLinesThatDrillsRead(t *testing.T) {
+	r := newRig(t)
+	var log bytes.Buffer
+	r.log = slog.New(slog.NewJSONHandler(&log, nil))
+	r.problems = newProblems(r.log, nil)
+	r.health = plan.Unknown
+	r.judge(health.Verdict{Grade: health.Ready})
+	r.problems.set(codeApiserver, "cp1", "the apiserver of node cp1 is frozen: no answer in 1s")
+	r.problems.set(codeApiserver, "cp1", "")
+	r.tell(&plan.Write{Op: plan.UpdateSlice, Slice: plan.Slice{Name: "kubernetes-cp1"}, Why: "unready"})
+	for _, want := range []string{
+		`"msg":"own apiserver is ready"}`,
+		`"msg":"the apiserver of node cp1 is frozen: no answer in 1s","problem":"apiserver-unready","object":"cp1"}`,
+		`"msg":"well again","problem":"apiserver-unready","object":"cp1"}`,
+		`"msg":"wrote","object":"slice kubernetes-cp1","why":"unready"}`,
+	} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no line ends in %s:\n%s", want, log.String())
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package slices
 
 import (
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -90,7 +92,9 @@ func TestMistakes(t *testing.T) {
 		{"no servers", "api: {servers: []}\n", `api.servers: none; write at least the balancer of this node`},
 		{"a server without scheme", "api: {servers: [\"10.0.0.1:6443\"]}\n", `api.servers[0]: server "10.0.0.1:6443": not a URL; write https://HOST:PORT`},
 		{"a context of nothing", "api: {context: x}\n", `api.context: "x" without api.kubeconfig; set both, or leave it out`},
-		{"a lapse too short", "lapse: 5s\n", `lapse: 5s; write a time from 20s (two renewals of a Lease) to 1h`},
+		{"a lapse too short", "lapse: 22s\n", `lapse: 22s; write a time from 25s (two renewals of a Lease, and one that is late) to 1h`},
+		{"a neighbour's apiserver", "apiserver: {url: \"https://192.0.2.7:6443\"}\n", `apiserver.url: "https://192.0.2.7:6443" is not of this machine, and an agent judges its own apiserver only; write https://127.0.0.1:PORT`},
+		{"a name of anybody's", "apiserver: {url: \"https://api.example.org:6443\"}\n", `apiserver.url: "https://api.example.org:6443" is not of this machine`},
 		{"a zone that cannot be", "zone: \"a b\"\n", `zone: "a b" cannot be the value of a label`},
 		{"a witness twice", "witnesses: [c, c]\n", `witnesses[1]: "c" is no zone, or there twice`},
 		{"a datapath", "datapath: ebpf\n", `datapath: "ebpf"; write auto, kube-proxy, cilium or cilium-1.19`},
@@ -107,6 +111,26 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
 		})
+	}
+}
+
+// The own apiserver may listen on an address of the node alone.
+func TestOwnApiserver(t *testing.T) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := []string{"localhost", "127.0.0.1", "127.0.0.2", "::1", "::ffff:127.0.0.1"}
+	for _, a := range all {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			hosts = append(hosts, prefix.Addr().String())
+		}
+	}
+	for _, host := range hosts {
+		a := ApiserverSettings{URL: "https://" + net.JoinHostPort(host, "6443")}
+		if _, err := a.address(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

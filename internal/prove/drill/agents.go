@@ -292,6 +292,9 @@ func parseAgentLine(p scenario.Process, line []byte, now time.Time) (record.Even
 	msg, _ := fields["msg"].(string)
 	is := kindOf(p)
 	kind, known := is.events[msg]
+	if problem, _ := fields["problem"].(string); !known {
+		kind, known = is.events[problemPrefix+problem]
+	}
 	if !known {
 		return record.Event{}, false
 	}

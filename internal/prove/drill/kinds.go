@@ -15,8 +15,8 @@ type agentKind struct {
 	ready string
 	// source is that of its events, before the site.
 	source string
-	// events maps messages of its log to kinds of events, message says one for
-	// people.
+	// events maps messages of its log to kinds of events, or problemPrefix and the
+	// code of a problem; message says one for people.
 	events  map[string]string
 	message func(msg string, keys map[string]string) string
 }

@@ -50,15 +50,23 @@ func (e *engine) slicesConfig(site string) slicesConfig {
 	return c
 }
 
-// slicesEvents maps the messages of the slices agent to kinds of events.
+// slicesEvents maps the messages of the slices agent, and the problems that it
+// states and takes back, to kinds of events.
 var slicesEvents = map[string]string{
-	"own apiserver": record.KindJudged,
-	"wrote":         record.KindWrote,
+	"own apiserver is ready":            record.KindJudged,
+	problemPrefix + "apiserver-unready": record.KindJudged,
+	"wrote":                             record.KindWrote,
 }
 
+// problemPrefix is before the code of a problem, whose message is a sentence.
+const problemPrefix = "problem "
+
 func slicesMessage(msg string, keys map[string]string) string {
-	if msg == "wrote" {
+	switch msg {
+	case "wrote":
 		return fmt.Sprintf("wrote %s: %s", keys["object"], keys["why"])
+	case "well again":
+		return "own apiserver is ready again"
 	}
-	return fmt.Sprintf("own apiserver is %s: %s", keys["grade"], keys["reason"])
+	return msg
 }

@@ -90,7 +90,7 @@ const (
 	KindReset   = "connections-reset" // it reset connections; keys backend, count, cause
 
 	KindEndpoints    = "endpoints"      // those of default/kubernetes are new; keys as of [EndpointKeys]
-	KindJudged       = "own-apiserver"  // an agent changed its mind of its apiserver; keys grade, reason
+	KindJudged       = "own-apiserver"  // an agent changed its mind of its apiserver; keys problem, object
 	KindWrote        = "wrote"          // it wrote an object of all; keys object, why
 	KindNodeReady    = "node-ready"     // a Node is Ready; key node
 	KindNodeNotReady = "node-not-ready" // it is not; keys node, status, reason
