@@ -26,7 +26,7 @@ func (j *run) judgePath(p scenario.Path) report.Path {
 	case scenario.RoleAffected:
 		j.judgeAffected(&out, p, e, samples)
 	case scenario.RoleClean:
-		j.judgeClean(&out, e, samples)
+		j.judgeClean(&out, p, e, samples)
 	case scenario.RoleControl:
 		judgeUnfailing(&out)
 	default:
@@ -166,7 +166,7 @@ func (j *run) judgeWindow(p *report.Path, path scenario.Path, e scenario.Expecta
 
 // judgeClean answers the fourth question: the longest stretch in which
 // requests failed or stalled, from the injection to the end.
-func (j *run) judgeClean(p *report.Path, e scenario.Expectation, samples []probe.Sample) {
+func (j *run) judgeClean(p *report.Path, path scenario.Path, e scenario.Expectation, samples []probe.Sample) {
 	allowed := cmp.Or(e.Gap, defaultGap)
 	p.Expected = &report.Window{MaxMS: millis(allowed), Why: []string{"longest gap of a path that the fault does not touch"}}
 	p.Verdict = report.Pass
@@ -179,7 +179,7 @@ func (j *run) judgeClean(p *report.Path, e scenario.Expectation, samples []probe
 		p.Verdict = report.NotApplicable
 		return
 	}
-	longest := j.longestStall(samples)
+	longest := j.longestStall(path, samples)
 	switch failed, gaps := j.disturbed(samples); {
 	case e.Failed != nil && failed > *e.Failed:
 		p.Verdict, p.Reason = report.Fail, fmt.Sprintf("%s failed, at most %d allowed%s", count(failed, "request"), *e.Failed, firstError(p))
@@ -193,10 +193,14 @@ func (j *run) judgeClean(p *report.Path, e scenario.Expectation, samples []probe
 }
 
 // longestStall is the longest gap by upper bound after the injection, where a
-// request answered after more than Slow counts as failed.
-func (j *run) longestStall(samples []probe.Sample) time.Duration {
+// request answered after more than Slow counts as failed, but for clients in pods
+// (see recovered).
+func (j *run) longestStall(path scenario.Path, samples []probe.Sample) time.Duration {
+	if !path.InPod() {
+		samples = stalled(samples)
+	}
 	var longest time.Duration
-	for _, g := range probe.Gaps(stalled(samples)) {
+	for _, g := range probe.Gaps(samples) {
 		if g.LastBad.After(j.origin()) {
 			longest = max(longest, g.Upper())
 		}

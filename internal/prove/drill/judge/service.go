@@ -16,6 +16,10 @@ import (
 // upstreams is behind the fault, and which is chosen is partly chance.
 const leastHalf, mostHalf = 0.25, 0.75
 
+// inForce is when the endpoints that were published are surely in force: kube-proxy
+// writes once a second at most, and on a busy machine needs as long for it.
+const inForce = 2 * time.Second
+
 // judgeHalf wants a path to lose about every second request while the fault is
 // in force. If it does not, the fault was not what the scenario says it is.
 func (j *run) judgeHalf(p *report.Path, samples []probe.Sample) {
@@ -149,7 +153,13 @@ func (j *run) adoptionNumbers(out map[string]float64, states []record.Endpoints,
 	if last := adopted[len(adopted)-1]; last.to.After(j.mended()) && last.to.Before(j.rec.Run.Ended) {
 		out["given_back_ms"] = max(out["given_back_ms"], millis(last.to.Sub(j.mended())))
 	}
-	known := at.Add(scenario.DefaultTimers().Sync)
+	known := at
+	for _, l := range j.leaves(states) {
+		if l.site == site && l.out.After(known) {
+			known = l.out
+		}
+	}
+	known = known.Add(inForce)
 	for _, p := range j.rec.Case.Paths {
 		if p.InPod() && p.Site == site && !p.Kept() {
 			lost, asked := tally(during(j.paths[p.Name], known, j.healed()))

@@ -38,6 +38,7 @@ func serviceSilent(t Timers) Window {
 		return w
 	}
 	kept := sum(0, append([]term{
+		{t.Timeout, "a server that lives answers the ping that follows the first timeout, up to"},
 		{t.GiveUp, "a kept connection that is silent is given up after"},
 		{t.Interval, "noticed by the next request"},
 		{t.Reconnect, "client reconnects"},
