@@ -2,6 +2,7 @@ package slices
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -28,6 +29,8 @@ var manifestTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 type manifest struct {
 	Image, Binary, Config, Kubeconfig, User, Distribution string
 	Servers, Nodes, Witnesses                             []string
+	// AnyNode: rights are not bound to the objects of Nodes.
+	AnyNode bool
 }
 
 // plain is what may stand in a manifest: enough for names, paths, URLs and image
@@ -158,6 +161,9 @@ func (m manifest) check(kind string) error {
 			return fmt.Errorf("--%w", err)
 		}
 	}
+	if err := m.checkBound(kind); err != nil {
+		return err
+	}
 	d, ok := distributions[m.Distribution]
 	if !ok {
 		return fmt.Errorf("--distribution %q: write kubeadm, k3s, rke2 or talos", m.Distribution)
@@ -166,6 +172,18 @@ func (m manifest) check(kind string) error {
 		return fmt.Errorf("manifest %s, --distribution %s: %s", kind, m.Distribution, why)
 	}
 	return nil
+}
+
+// checkBound wants a word on whose objects may be changed, where rights are in the
+// manifest: Leases in kube-system are those of the cluster's own parts, too.
+func (m manifest) checkBound(kind string) error {
+	switch {
+	case m.AnyNode && len(m.Nodes) > 0:
+		return errors.New("--any-node beside --node: leave one of them out")
+	case kind != "rbac" && kind != "daemonset" || m.AnyNode || len(m.Nodes) > 0:
+		return nil
+	}
+	return fmt.Errorf("manifest %s: name every control-plane node with --node (kubectl get nodes -l node-role.kubernetes.io/control-plane -o name), for rights are bound to their objects; or give --any-node, and agents may change every EndpointSlice in default and every Lease in kube-system", kind)
 }
 
 // write prints the manifest of the given kind.
@@ -223,7 +241,8 @@ func manifestCommand() *cobra.Command {
 	f.StringVar(&m.Kubeconfig, "kubeconfig", m.Kubeconfig, "credentials of the agent (static-pod, systemd)")
 	f.StringVar(&m.User, "user", m.User, "bind a user as well as the service account (rbac, daemonset)")
 	f.StringSliceVar(&m.Servers, "server", nil, "URLs of the API (default: the balancer of the node, then its own apiserver)")
-	f.StringSliceVar(&m.Nodes, "node", nil, "names of all control-plane nodes: rights are bound to their objects")
+	f.StringSliceVar(&m.Nodes, "node", nil, "names of all control-plane nodes: rights are bound to their objects (rbac, daemonset)")
+	f.BoolVar(&m.AnyNode, "any-node", false, "do not bind rights to nodes: agents may change every EndpointSlice in default and Lease in kube-system")
 	f.StringSliceVar(&m.Witnesses, "witness", nil, "zones whose apiservers adopt first, best first")
 	return cmd
 }

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 func aManifest(on string) manifest {
 	return manifest{
 		Image: "registry.example.org/holdfast:1", Binary: "/usr/bin/holdfast", Config: "/etc/holdfast/slices.yaml",
-		Kubeconfig: "/etc/holdfast/slices.kubeconfig", Distribution: on, Witnesses: []string{"c"},
+		Kubeconfig: "/etc/holdfast/slices.kubeconfig", Distribution: on, Witnesses: []string{"c"}, Nodes: []string{"cp-a", "cp-b"},
 	}
 }
 
@@ -29,7 +29,10 @@ func TestManifests(t *testing.T) {
 	}{
 		{"daemonset", "kubeadm", nil},
 		{"daemonset", "talos", nil},
-		{"daemonset", "rke2", func(m *manifest) { m.Servers = []string{"https://127.0.0.1:7445", "https://10.0.0.2:6443"} }},
+		{"daemonset", "rke2", func(m *manifest) {
+			m.Nodes, m.AnyNode = nil, true
+			m.Servers = []string{"https://127.0.0.1:7445", "https://10.0.0.2:6443"}
+		}},
 		{"static-pod", "kubeadm", nil}, {"static-pod", "rke2", nil}, {"static-pod", "k3s", nil},
 		{"systemd", "k3s", nil}, {"systemd", "rke2", nil},
 		{"rbac", "kubeadm", func(m *manifest) { m.Nodes, m.User = []string{"cp1", "cp2"}, "holdfast-slices" }},
@@ -114,6 +117,9 @@ func TestManifestRefuses(t *testing.T) {
 		{"a node that is none", "rbac", "kubeadm", func(m *manifest) { m.Nodes = []string{"Node_1"} }, "--node"},
 		{"a server that is none", "daemonset", "kubeadm", func(m *manifest) { m.Servers = []string{"10.0.0.1:6443"} }, "--server"},
 		{"a distribution it does not know", "daemonset", "nixos", nil, "--distribution"},
+		{"rights to everything, unasked", "rbac", "kubeadm", func(m *manifest) { m.Nodes = nil }, "manifest rbac: name every control-plane node with --node"},
+		{"the same with more around it", "daemonset", "k3s", func(m *manifest) { m.Nodes = nil }, "or give --any-node"},
+		{"both", "rbac", "kubeadm", func(m *manifest) { m.AnyNode = true }, "--any-node beside --node"},
 		{"a unit without systemd", "systemd", "talos", nil, "daemonset"},
 		{"a static pod without a place for its kubeconfig", "static-pod", "talos", nil, "daemonset"},
 	} {
