@@ -21,8 +21,8 @@
 //     without the Lease, or after its turn, may.
 //  5. It marks another's endpoint unready only if at the reading that it rests on
 //     both Leases of that node had stood still for 30 s (by clocks that run up
-//     to 1 % fast), the endpoint had been ready all that time, and the marker had
-//     news all that time.
+//     to 1 % fast), the endpoint had been ready all that time (as far as a watch
+//     shows that stalls for less than 12 s), and the marker had news all that time.
 //  6. It takes over the slice kubernetes from no apiserver that writes it, unless
 //     it is empty, and writes nothing that is not ours. The object Endpoints it
 //     writes only where that slice is ours, and never empty.
@@ -45,7 +45,7 @@
 //     object Endpoints lists its ready members. Both datapaths send
 //     each zone to endpoints that hint it. Nobody writes any more.
 //
-// Excused from 1, 2 and 4 for a minute: hands in our objects. What somebody
+// Excused from 1, 2, 4 and 5 for a minute: hands in our objects. What somebody
 // deletes between a lean and the write that rests on it protects nothing. And
 // from 2 and 4: Nodes that changed zones, which a watch that stands still hides.
 // Most schedules have neither, so all others are judged without excuse.
