@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	stdslices "slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type dialer struct {
 
 	unready atomic.Bool
 	mu      sync.Mutex
+	others  []string // hosts and ports by which clients reach the own apiserver
 	local   map[*tracked]bool
 }
 
@@ -30,7 +32,20 @@ func newDialer(own string) *dialer {
 	return &dialer{own: own, net: net.Dialer{Timeout: 2 * time.Second}, local: map[*tracked]bool{}}
 }
 
-// tracked is a connection over the loopback.
+// also names further addresses that are the own apiserver's.
+func (d *dialer) also(addresses []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.others = addresses
+}
+
+func (d *dialer) isOwn(address string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return address == d.own || stdslices.Contains(d.others, address)
+}
+
+// tracked is a connection that may lead to the own apiserver.
 type tracked struct {
 	net.Conn
 	dialer *dialer
@@ -44,12 +59,12 @@ func (t *tracked) Close() error {
 }
 
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	before := d.unready.Load()
-	if address == d.own && before {
+	before, own := d.unready.Load(), d.isOwn(address)
+	if own && before {
 		return nil, errOwnUnready
 	}
 	conn, err := d.net.DialContext(ctx, network, address)
-	if err != nil || !leadsHome(conn, address == d.own) {
+	if err != nil || !leadsHome(conn, own) {
 		return conn, err
 	}
 	t := &tracked{conn, d}

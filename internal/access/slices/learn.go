@@ -3,9 +3,11 @@ package slices
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	stdslices "slices"
+	"strconv"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -92,9 +94,15 @@ func (a *agent) setOwn(addresses []plan.Address) {
 	same := stdslices.Equal(a.own, addresses)
 	a.own = addresses
 	a.mu.Unlock()
-	if !same {
-		a.loop.Nudge()
+	if same {
+		return
 	}
+	var own []string
+	for _, each := range addresses {
+		own = append(own, net.JoinHostPort(each.IP, strconv.Itoa(a.settings.Port)))
+	}
+	a.dialer.also(own)
+	a.loop.Nudge()
 }
 
 // detect finds out which trafficDistribution keeps traffic in its zone here.

@@ -94,8 +94,11 @@ func TestDialerLeavesAnUnreadyApiserver(t *testing.T) {
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("read of an old connection: %v", err)
 	}
-	if _, err := d.dial(t.Context(), "tcp", own); !errors.Is(err, errOwnUnready) {
-		t.Errorf("dialled nevertheless: %v", err)
+	d.also([]string{"192.0.2.1:6443"})
+	for _, address := range []string{own, "192.0.2.1:6443"} {
+		if _, err := d.dial(t.Context(), "tcp", address); !errors.Is(err, errOwnUnready) {
+			t.Errorf("dialled nevertheless: %v", err)
+		}
 	}
 	d.set(false)
 	conn, err = d.dial(t.Context(), "tcp", own)
