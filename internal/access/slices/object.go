@@ -39,6 +39,7 @@ func sliceOf(s *discovery.EndpointSlice) plan.Slice {
 	out := plan.Slice{
 		Name: s.Name, Version: s.ResourceVersion, Owner: ownerOf(s), Family: plan.Family(s.AddressType),
 		UnreadyBy: s.Annotations[plan.UnreadyByAnnotation], Lean: s.Annotations[plan.ReliedOnAnnotation],
+		ReadyFrom: s.Annotations[plan.ReadyFromAnnotation],
 	}
 	for i := range s.Endpoints {
 		out.Ready = out.Ready || isReady(&s.Endpoints[i])
@@ -140,6 +141,7 @@ func fillSlice(o *discovery.EndpointSlice, s *plan.Slice) {
 	label(&o.Labels, labelProxy, "")
 	label(&o.Annotations, plan.UnreadyByAnnotation, s.UnreadyBy)
 	label(&o.Annotations, plan.ReliedOnAnnotation, s.Lean)
+	label(&o.Annotations, plan.ReadyFromAnnotation, s.ReadyFrom)
 	o.Ports = portsOf(s.Port)
 	o.Endpoints = []discovery.Endpoint{endpoint(plan.Member{Address: s.Address, Node: s.Node, Zone: s.Zone, Ready: s.Ready}, s.Hints)}
 }

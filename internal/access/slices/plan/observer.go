@@ -13,14 +13,14 @@ type Observer struct {
 	// agents is measured by the own Lease; identities by any identity Lease,
 	// for at least that of the apiserver that answers is renewed.
 	agents, identities stream
-	ready              []standing
+	ready              []lasting
 	watchman           watchman
 	rival              rival
 }
 
-// standing is since when a slice has been ready.
-type standing struct {
-	name  string
+// lasting is since when a slice has been ready.
+type lasting struct {
+	Standing
 	since time.Duration
 	seen  bool
 }
@@ -127,7 +127,7 @@ func (o *Observer) forget(v *View) {
 func (o *Observer) seeSlices(now time.Duration, v *View) {
 	for i := range v.Slices {
 		if s := &v.Slices[i]; s.Owner == Ours && s.Ready {
-			o.seeReady(now, s.Name)
+			o.seeReady(now, Standing{s.Name, s.ReadyFrom})
 		}
 	}
 	kept := o.ready[:0]
@@ -140,14 +140,14 @@ func (o *Observer) seeSlices(now time.Duration, v *View) {
 	o.ready = kept
 }
 
-func (o *Observer) seeReady(now time.Duration, name string) {
+func (o *Observer) seeReady(now time.Duration, s Standing) {
 	for i := range o.ready {
-		if o.ready[i].name == name {
+		if o.ready[i].Standing == s {
 			o.ready[i].seen = true
 			return
 		}
 	}
-	o.ready = append(o.ready, standing{name, now, true})
+	o.ready = append(o.ready, lasting{s, now, true})
 }
 
 // Facts is what follows from all that was seen, at now.
@@ -160,7 +160,7 @@ func (o *Observer) Facts(now time.Duration) Facts {
 		if left := r.since + o.cfg.GiveBack - now; left > 0 {
 			due.in(left)
 		} else {
-			f.Steady = append(f.Steady, r.name)
+			f.Steady = append(f.Steady, r.Slice)
 		}
 	}
 	for i := range o.signs {
@@ -192,10 +192,10 @@ func (o *Observer) judge(now time.Duration, agent *sign, f *Facts, due *soonest)
 	silent = min(silent, now-identity.changed, o.identities.unbroken(now, o.cfg.Gap))
 	// An endpoint that turned ready is a sign of life too: its owner may be back
 	// before either Lease is renewed.
-	var ready []string
+	var ready []Standing
 	for _, r := range o.ready {
-		if r.name == SliceName(agent.node, IPv4) || r.name == SliceName(agent.node, IPv6) {
-			ready, silent = append(ready, r.name), min(silent, now-r.since)
+		if r.Slice == SliceName(agent.node, IPv4) || r.Slice == SliceName(agent.node, IPv6) {
+			ready, silent = append(ready, r.Standing), min(silent, now-r.since)
 		}
 	}
 	if silent < o.cfg.Lapse {

@@ -156,15 +156,14 @@ func TestLapse(t *testing.T) {
 	})
 	t.Run("its endpoint turned ready", func(t *testing.T) {
 		c := newCluster(t)
-		c.slices[2].Ready = false
 		c.pass(2, "agent-1", "id-1", "agent-2", "id-2")
-		c.slices[2].Ready = true
+		c.slices[2].ReadyFrom = "7" // it was unready, between two looks
 		c.pass(1, "agent-1", "id-1", "agent-2", "id-2")
 		c.pass(2, "agent-1", "id-1", "agent-2", "id-2")
 		c.lapsed()
 		c.pass(1, "agent-1", "id-1", "agent-2", "id-2")
 		c.lapsed("3")
-		if got := c.o.Facts(c.now).Lapsed[0].Ready; !slices.Equal(got, []string{"kubernetes-3"}) {
+		if got := c.o.Facts(c.now).Lapsed[0].Ready; !slices.Equal(got, []Standing{{"kubernetes-3", "7"}}) {
 			t.Error(got)
 		}
 	})

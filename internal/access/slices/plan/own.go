@@ -49,7 +49,7 @@ func ownSlice(self *Self, v *View, family Family, ip string) (Write, bool) {
 	}
 	switch {
 	case self.Health == Ready && !s.Ready:
-		want.Ready, want.UnreadyBy, want.Hints = true, "", []string{want.Zone}
+		want.Ready, want.UnreadyBy, want.Hints, want.ReadyFrom = true, "", []string{want.Zone}, s.Version
 	case !s.Ready:
 		want.Hints = []string{want.Zone}
 	default:

@@ -16,6 +16,8 @@ const (
 
 	// UnreadyByAnnotation names the node whose agent marked an endpoint unready.
 	UnreadyByAnnotation = "holdfast.dev/unready-by"
+	// ReadyFromAnnotation is Slice.ReadyFrom.
+	ReadyFromAnnotation = "holdfast.dev/ready-from"
 	// ReliedOnAnnotation is Slice.Lean.
 	ReliedOnAnnotation = "holdfast.dev/relied-on"
 	// ProbeLabel is Combined.Probe.

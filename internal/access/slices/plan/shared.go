@@ -122,7 +122,7 @@ func (p *planner) lapsed(s *Slice) bool {
 		l := &p.f.Lapsed[i]
 		if l.Node == s.Node {
 			return token(p.v, Agent, l.Agent) == l.AgentToken && token(p.v, Identity, l.Identity) == l.IdentityToken &&
-				(!s.Ready || slices.Contains(l.Ready, s.Name))
+				(!s.Ready || slices.Contains(l.Ready, Standing{s.Name, s.ReadyFrom}))
 		}
 	}
 	return false

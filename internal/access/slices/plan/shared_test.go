@@ -52,7 +52,7 @@ func unready(s Slice) Slice { s.Ready = false; return s }
 
 func TestShared(t *testing.T) {
 	abc := []Slice{endpoint("1", "a"), endpoint("2", "b"), endpoint("3", "c")}
-	lapsed := Facts{Lapsed: []Lapse{{Node: "3", Ready: []string{"kubernetes-3"}, Agent: "l3", AgentToken: "7", Identity: "i3", IdentityToken: "8"}}, Quiet: []string{"3"}}
+	lapsed := Facts{Lapsed: []Lapse{{Node: "3", Ready: []Standing{{"kubernetes-3", ""}}, Agent: "l3", AgentToken: "7", Identity: "i3", IdentityToken: "8"}}, Quiet: []string{"3"}}
 	still := []Lease{{Role: Agent, Name: "l3", Node: "3", Token: "7"}, {Role: Identity, Name: "i3", Token: "8"}}
 	moved := []Lease{{Role: Agent, Name: "l3", Node: "3", Token: "7"}, {Role: Identity, Name: "i3", Token: "9"}}
 	tests := []struct {
@@ -237,7 +237,7 @@ func TestNoSliceTwice(t *testing.T) {
 			s.health = Unready
 		}
 		if bit(10) {
-			s.facts.Lapsed = []Lapse{{Node: "3", Ready: []string{"kubernetes-3"}}}
+			s.facts.Lapsed = []Lapse{{Node: "3", Ready: []Standing{{"kubernetes-3", ""}}}}
 		}
 		if bit(11) {
 			s.facts.Steady = []string{"kubernetes-1", "kubernetes-2", "kubernetes-3"}

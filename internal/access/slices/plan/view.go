@@ -46,6 +46,10 @@ type Slice struct {
 	Ready bool
 	// UnreadyBy is UnreadyByAnnotation, or empty.
 	UnreadyBy string
+	// ReadyFrom is ReadyFromAnnotation: the Version that its owner made ready when
+	// it last turned so, empty for one that was published ready. Only its change
+	// matters, which a watch cannot hide that misses what was in between.
+	ReadyFrom string
 	// Lean is ReliedOnAnnotation: which state of which slices somebody wanted
 	// to end, relying on this one. Only its change matters.
 	Lean string
@@ -60,7 +64,7 @@ func (s *Slice) Hinted(zone string) bool { return slices.Contains(s.Hints, zone)
 
 func (s *Slice) equal(o *Slice) bool {
 	return s.Name == o.Name && s.Owner == o.Owner && s.Family == o.Family && s.Node == o.Node && s.Address == o.Address &&
-		s.Port == o.Port && s.Zone == o.Zone && s.Ready == o.Ready && s.UnreadyBy == o.UnreadyBy && s.Lean == o.Lean &&
+		s.Port == o.Port && s.Zone == o.Zone && s.Ready == o.Ready && s.UnreadyBy == o.UnreadyBy && s.ReadyFrom == o.ReadyFrom && s.Lean == o.Lean &&
 		s.Odd == o.Odd && slices.Equal(s.Hints, o.Hints)
 }
 

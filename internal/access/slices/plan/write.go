@@ -87,11 +87,14 @@ type Facts struct {
 	Due time.Duration
 }
 
+// Standing is a slice that has been ready for some time, made so from a version.
+type Standing struct{ Slice, ReadyFrom string }
+
 // Lapse is a node whose two Leases stand still.
 type Lapse struct {
 	Node string
 	// Ready are its slices that have been ready all that time.
-	Ready []string
+	Ready []Standing
 	// Agent and Identity are the Leases, with the tokens that stood still; an
 	// empty token means that the Lease is gone.
 	Agent, Identity           string

@@ -21,8 +21,8 @@
 //     without the Lease, or after its turn, may.
 //  5. It marks another's endpoint unready only if at the reading that it rests on
 //     both Leases of that node had stood still for 30 s (by clocks that run up
-//     to 1 % fast), the endpoint had been ready all that time (as far as a watch
-//     shows that stalls for less than 12 s), and the marker had news all that time.
+//     to 1 % fast), the endpoint had been ready all that time, and the marker had
+//     news all that time.
 //  6. It takes over the slice kubernetes from no apiserver that writes it, unless
 //     it is empty, and writes nothing that is not ours. The object Endpoints it
 //     writes only where that slice is ours, and never empty.

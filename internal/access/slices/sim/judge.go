@@ -247,9 +247,7 @@ func (w *World) judgeMark(r *request, node int, slice object) {
 		w.breach("%s marked node %s without reading", name(r.agent), name(node))
 		return
 	}
-	// A watch may hide, for as long as Gap, that an endpoint was unready for a moment.
-	bound := w.shape.Settings.Lapse*97/100 - w.shape.Settings.Gap - time.Second
-	if d := r.based.at - w.judge.revived[slice]; d < bound && w.now-w.judge.tampered > memory {
+	if d := r.based.at - w.judge.revived[slice]; d < w.shape.Settings.Lapse*97/100 && w.now-w.judge.tampered > memory {
 		w.breach("%s marked node %s, whose endpoint had turned ready %s before", name(r.agent), name(node), d)
 	}
 	if d := r.based.at - r.based.heard; d < w.shape.Settings.Lapse*97/100 {

@@ -210,7 +210,7 @@ func (s *store) applySlice(w *plan.Write) (done, changed bool) {
 }
 
 func same(a, b *plan.Slice) bool {
-	return a.Zone == b.Zone && a.Ready == b.Ready && a.UnreadyBy == b.UnreadyBy && a.Lean == b.Lean && a.Address == b.Address &&
+	return a.Zone == b.Zone && a.Ready == b.Ready && a.UnreadyBy == b.UnreadyBy && a.ReadyFrom == b.ReadyFrom && a.Lean == b.Lean && a.Address == b.Address &&
 		a.Odd == b.Odd && a.Owner == b.Owner && slices.Equal(a.Hints, b.Hints)
 }
 
