@@ -57,27 +57,42 @@ func TestCuts(t *testing.T) {
 			if err := l.Cut(ctx, tt.cut); err != nil {
 				t.Fatalf("%v\n%s", err, l.Journal()[len(l.Journal())-1])
 			}
-			m, err := l.Matrix(ctx)
-			if err != nil {
-				t.Fatal(err)
+			// A busy machine answers some probe late, and the whole is measured
+			// anew; what a rule takes, it takes each time.
+			const looks = 5
+			var wrong string
+			for range looks {
+				m, err := l.Matrix(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if wrong = differs(m, tt.from, tt.to, tt.forth) + differs(m, tt.to, tt.from, tt.back); wrong == "" {
+					break
+				}
 			}
-			for _, d := range []struct{ from, to, want string }{{tt.from, tt.to, tt.forth}, {tt.to, tt.from, tt.back}} {
-				c, _ := m.Cell(d.from, d.to)
-				var got []Kind
-				for _, k := range sortedKinds(c.Open) {
-					if c.Open[k] {
-						got = append(got, k)
-					}
-				}
-				if fmt.Sprint(got) != d.want {
-					t.Errorf("%s to %s: open are %v, want %s", d.from, d.to, got, d.want)
-				}
+			if wrong != "" {
+				t.Error(wrong)
 			}
 			if err := l.Heal(ctx, tt.cut.String()); err != nil {
 				t.Fatal(err)
 			}
 		})
 	}
+}
+
+// differs says what is open from one node to another where that is not want.
+func differs(m Matrix, from, to, want string) string {
+	c, _ := m.Cell(from, to)
+	var got []Kind
+	for _, k := range sortedKinds(c.Open) {
+		if c.Open[k] {
+			got = append(got, k)
+		}
+	}
+	if fmt.Sprint(got) == want {
+		return ""
+	}
+	return fmt.Sprintf("%s to %s: open are %v, want %s; ", from, to, got, want)
 }
 
 // TestNotInForce takes the rules away behind the lab's back.
