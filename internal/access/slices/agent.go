@@ -94,7 +94,7 @@ func newAgent(s Settings, ready *telemetry.Conditions, log *slog.Logger) (*agent
 	a.actor = &actor{client: a.cluster.Client, world: a.world}
 	a.lock = &lease.Lock{
 		Client: a.cluster.Client, Namespace: leaseNamespace, Name: lockName,
-		Identity: lease.NewIdentity(s.Node), Duration: lockDuration,
+		Identity: lease.NewIdentity(s.Node), Duration: plan.TurnLasts,
 	}
 	a.events = &kubeapi.Events{Client: a.cluster.Client, Component: "holdfast-slices", Instance: s.Node}
 	a.events.Report = a.eventWritten

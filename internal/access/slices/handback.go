@@ -64,7 +64,7 @@ func (r *reach) keeper(cmd *cobra.Command) (*keeper, error) {
 	k.actor = &actor{client: cluster.Client, world: k.world}
 	k.lock = &lease.Lock{
 		Client: cluster.Client, Namespace: leaseNamespace, Name: lockName,
-		Identity: lease.NewIdentity("by-hand"), Duration: 2 * lockDuration,
+		Identity: lease.NewIdentity("by-hand"), Duration: 2 * plan.TurnLasts,
 	}
 	return k, nil
 }

@@ -156,7 +156,7 @@ func (p *problems) all() []plan.Problem {
 // planned are the codes that plan.Problems gives.
 var planned = []string{
 	plan.ZoneMissing, plan.NodeTwice, plan.NameTaken, plan.StrangeSlice, plan.ReconcilerActive, plan.AddressUncovered,
-	plan.LastReady, plan.NodesUnzoned, plan.HintsFull, plan.ZonesUnknown,
+	plan.LastReady, plan.NodesUnzoned, plan.HintsFull, plan.ZonesUnknown, plan.PortsDiffer,
 }
 
 // camel turns "zone-missing" into "ZoneMissing", as reasons of Events are written.

@@ -9,16 +9,8 @@ import (
 )
 
 const (
-	// lockDuration is that of the short Lease. One transaction is about ten
-	// requests, three of them after one another, of up to 200 ms each where the
-	// leader of etcd is far; whoever is killed in the middle holds up the others
-	// for this long.
-	lockDuration = 3 * time.Second
 	// renewBelow is when a holder renews before it writes on.
 	renewBelow = 1200 * time.Millisecond
-	// aloneAfter is how long an owner whose apiserver is unready tries for the
-	// Lease before it withdraws without.
-	aloneAfter = time.Second
 	// standBack is how long an agent leaves shared work to those it concerns, so
 	// that not all reach for the Lease at once.
 	standBack = 250 * time.Millisecond
@@ -59,7 +51,7 @@ func (a *agent) share(ctx context.Context, self *plan.Self, writes []plan.Write)
 	switch {
 	case held:
 		err = a.transact(ctx, writes)
-	case waited > aloneAfter && a.mustWithdraw():
+	case waited > plan.AloneAfter && a.mustWithdraw():
 		err = a.withdraw(ctx)
 	}
 	a.wake(max(a.restraint.left(a.clock(), lockName), retryMin+rand.N(retryMax-retryMin)))

@@ -37,7 +37,7 @@ func (p *planner) combined(busy bool) []Write {
 
 func (p *planner) publish(slot Combined, op Op, why string) []Write {
 	family := p.readersFamily(slot)
-	want := Combined{Version: slot.Version, Owner: Ours, Family: family, Members: p.members(family)}
+	want := Combined{Version: slot.Version, Owner: Ours, Family: family, Members: onePort(p.members(family))}
 	switch {
 	case op == UpdateCombined && slot.Owner != Ours && family != slot.Family && len(slot.Members) > 0:
 		return nil // the address type of a slice cannot be changed, and this one is not ours to delete
@@ -71,6 +71,35 @@ func (p *planner) members(family Family) []Member {
 	}
 	slices.SortFunc(all, func(a, b Member) int { return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(a.Node, b.Node)) })
 	return all
+}
+
+// onePort leaves the members of one port, for a slice has one list of ports for
+// all its endpoints. The object Endpoints can name them all.
+func onePort(all []Member) []Member {
+	port := commonPort(all)
+	return slices.DeleteFunc(all, func(m Member) bool { return m.Port != port })
+}
+
+// commonPort is the port that some ready member has, of those the one that most
+// have, of those the lowest.
+func commonPort(all []Member) int32 {
+	var best int32
+	var most, ready int
+	for i := range all {
+		n, r := 0, 0
+		for j := range all {
+			if all[j].Port == all[i].Port {
+				n++
+				if all[j].Ready {
+					r = 1
+				}
+			}
+		}
+		if c := cmp.Or(cmp.Compare(r, ready), cmp.Compare(n, most), cmp.Compare(best, all[i].Port)); best == 0 || c > 0 {
+			best, most, ready = all[i].Port, n, r
+		}
+	}
+	return best
 }
 
 // isMember says that readers are told of a slice.

@@ -81,3 +81,35 @@ func TestCombinedFollowsThePlan(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
+
+// TestOnePort: a slice names one port, so others are left out, and what is
+// written is not written again.
+func TestOnePort(t *testing.T) {
+	port := func(node string, port int32, ready bool) Slice {
+		return changed(endpoint(node, "a"), func(s *Slice) { s.Port, s.Ready = port, ready })
+	}
+	tests := []struct {
+		name   string
+		slices []Slice
+		want   string
+	}{
+		{"the most", []Slice{port("1", 6443, true), port("2", 7443, true), port("3", 7443, true)}, "create-combined 2/a=true 3/a=true"},
+		{"the lowest", []Slice{port("1", 7443, true), port("2", 6443, true)}, "create-combined 2/a=true"},
+		{"one that is ready", []Slice{port("1", 6443, false), port("2", 6443, false), port("3", 7443, true)}, "create-combined 3/a=true"},
+	}
+	cfg := Default()
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := scene{slices: test.slices, zones: "a", health: Unknown, node: "9"}
+			self, v := s.self(), s.view()
+			got := Shared(&cfg, &self, &v, &Facts{})
+			if story(got) != test.want {
+				t.Fatalf("got  %q\nwant %q", story(got), test.want)
+			}
+			v.Combined = &got[0].Combined
+			if again := Shared(&cfg, &self, &v, &Facts{}); len(again) > 0 {
+				t.Errorf("and again %q", story(again))
+			}
+		})
+	}
+}

@@ -27,6 +27,7 @@ const (
 	NodesUnzoned     = "nodes-unzoned"
 	HintsFull        = "hints-full"
 	ZonesUnknown     = "zones-unknown"
+	PortsDiffer      = "ports-differ"
 )
 
 // Problems lists what keeps the agent from its work, in a stable order.
@@ -54,6 +55,7 @@ func Problems(cfg *Settings, self *Self, v *View, f *Facts) []Problem {
 	reconciler(v, f, add)
 	lastReady(self, v, f, add)
 	full(v, add)
+	ports(v, add)
 	return all
 }
 
@@ -105,6 +107,26 @@ func lastReady(self *Self, v *View, f *Facts, add adder) {
 		if others == 0 {
 			add(LastReady, own.Name, "the apiserver of %s is not ready, and its endpoint stays ready because no other is: mend any apiserver", self.Node)
 		}
+	}
+}
+
+// ports tells of apiservers that the slice kubernetes has no room for.
+func ports(v *View, add adder) {
+	var all []Member
+	for i := range v.Slices {
+		if s := &v.Slices[i]; isMember(s) {
+			all = append(all, Member{Address: s.Address, Port: s.Port, Ready: s.Ready})
+		}
+	}
+	port := commonPort(all)
+	var others []string
+	for _, m := range all {
+		if m.Port != port {
+			others = append(others, fmt.Sprintf("%s (port %d)", m.Address, m.Port))
+		}
+	}
+	if len(others) > 0 {
+		add(PortsDiffer, ServiceName, "EndpointSlice %s/%s can name one port and lists the apiservers of port %d: readers by name do not find %s; pods do; let every kube-apiserver listen on the same port", Namespace, ServiceName, port, some(others))
 	}
 }
 

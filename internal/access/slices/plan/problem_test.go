@@ -32,6 +32,7 @@ func TestProblems(t *testing.T) {
 		{"unready, not last", func(s *Self, _ *View, _ *Facts) { s.Health = Unready }, nil},
 		{"unzoned", func(_ *Self, v *View, _ *Facts) { v.Unzoned = []string{"w1", "w2", "w3", "w4", "w5"} }, []string{NodesUnzoned, "w3 and 2 more"}},
 		{"nodes unknown", func(_ *Self, v *View, _ *Facts) { v.ZonesKnown = false }, []string{ZonesUnknown, "not adopted"}},
+		{"ports", func(_ *Self, v *View, _ *Facts) { v.Slices[1].Port = 7443 }, []string{PortsDiffer, "10.0.0.2 (port 7443)"}},
 		{"full", func(_ *Self, v *View, _ *Facts) {
 			v.Slices = v.Slices[:1]
 			v.Slices[0].Hints = strings.Split("abcdefgh", "")

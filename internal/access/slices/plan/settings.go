@@ -27,6 +27,15 @@ const (
 	// DistanceAnnotation, on an agent's Lease, is Lease.Distances.
 	DistanceAnnotation = "holdfast.dev/rtt"
 
+	// TurnLasts is the duration of the short Lease. One transaction is about ten
+	// requests, three of them after one another, of up to 200 ms each where the
+	// leader of etcd is far; whoever is killed in the middle holds up the others
+	// for this long.
+	TurnLasts = 3 * time.Second
+	// AloneAfter is how long an owner whose apiserver is unready tries for the
+	// Lease before it withdraws without.
+	AloneAfter = time.Second
+
 	// MaxHints is how many zones one endpoint can hint (Kubernetes,
 	// pkg/apis/discovery/validation: maxZoneHints).
 	MaxHints = 8

@@ -10,12 +10,12 @@ import (
 const (
 	// turn is how long the Lease is good for, margin how much earlier its holder
 	// stops, lookAgain how long who does not get it waits.
-	turn      = 3 * time.Second
+	turn      = plan.TurnLasts
 	margin    = turn / 10
 	lookAgain = 300 * time.Millisecond
 	// lonely is how long an owner tries to get the Lease before it withdraws
 	// without.
-	lonely = time.Second
+	lonely = plan.AloneAfter
 )
 
 type phase uint8
@@ -39,12 +39,16 @@ type agent struct {
 	cut bool
 	// stopped and frozen: until when its process, and its watches, stand still.
 	stopped, frozen time.Duration
+	// refused: until when the API refuses its writes, of the kind that refusal says.
+	refused time.Duration
+	refusal int
 	// troubled: until when it knows of a request without an answer.
 	troubled time.Duration
 	booted   time.Duration
 	rate     float64 // of its clock
 	origin   time.Duration
 
+	cfg       plan.Settings
 	self      plan.Self
 	observer  *plan.Observer
 	distances []plan.Distance
@@ -76,10 +80,10 @@ func (a *agent) clock(now time.Duration) time.Duration {
 func (w *World) bootAgent(i int, d time.Duration) {
 	old := w.agents[i]
 	w.agents[i] = agent{
-		i: i, up: true, life: old.life + 1, cut: old.cut, booted: w.now + d, observer: plan.NewObserver(w.cfg),
+		i: i, up: true, life: old.life + 1, cut: old.cut, booted: w.now + d, cfg: w.settings(i), observer: plan.NewObserver(w.cfg),
 		rate: w.rate(), origin: w.between(0, time.Hour), distances: old.distances,
 		self: plan.Self{
-			Node: name(i), Zone: w.machines[i].zone, Holder: name(i), Port: 6443,
+			Node: name(i), Zone: w.machines[i].zone, Holder: name(i), Port: w.port(i),
 			Addresses: []plan.Address{{Family: plan.IPv4, IP: addresses[i]}},
 		},
 	}
@@ -99,6 +103,27 @@ func (w *World) bootAgent(i int, d time.Duration) {
 	}
 	a.expecting = true
 	w.recheck(a, d)
+}
+
+// settings are those of the agent of node i. Every other one knows a datapath
+// that honours the older value only, and another order of witnesses.
+func (w *World) settings(i int) plan.Settings {
+	cfg := w.cfg
+	if cfg.Traffic != "" {
+		cfg.Honoured = []string{"PreferClose", "PreferSameZone"}
+	}
+	if w.shape.Differ && i%2 == 1 && cfg.Traffic != "" {
+		cfg.Traffic, cfg.Honoured = "PreferClose", []string{"PreferClose"}
+		cfg.Witnesses = []string{w.shape.Zones[0]}
+	}
+	return cfg
+}
+
+func (w *World) port(i int) int32 {
+	if i < len(w.shape.Ports) {
+		return w.shape.Ports[i]
+	}
+	return 6443
 }
 
 func (w *World) endAgent(i int) {
@@ -191,7 +216,7 @@ func (w *World) nudge(a *agent) {
 	a.alone = false
 	w.observe(a)
 	facts := a.observer.Facts(a.clock(w.now))
-	if own := plan.Own(&w.cfg, &a.self, &a.view, &facts); len(own) > 0 {
+	if own := plan.Own(&a.cfg, &a.self, &a.view, &facts); len(own) > 0 {
 		a.phase, a.plan, a.fresh = owning, own, nil
 		w.sendNext(a)
 		return
@@ -212,7 +237,7 @@ func (w *World) nudge(a *agent) {
 
 // shared is the plan for the view that the agent has at hand.
 func (w *World) shared(a *agent, facts *plan.Facts) []plan.Write {
-	cfg := &w.cfg
+	cfg := &a.cfg
 	var all []plan.Write
 	if a.alone {
 		all = plan.Withdraw(cfg, &a.self, &a.view, facts)

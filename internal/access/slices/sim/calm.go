@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -36,7 +37,8 @@ func (w *World) calm() {
 	}
 	w.shape.Lost, w.shape.Late = 0, 0
 	for i := range w.n { // what stands still goes on by itself
-		w.Run(max(w.agents[i].stopped-w.now, w.agents[i].frozen-w.now, 0))
+		a := &w.agents[i]
+		w.Run(max(a.stopped-w.now, a.frozen-w.now, a.refused-w.now, 0))
 	}
 	if w.rng.IntN(2) == 0 || !w.anyAnswered() {
 		w.mend()
@@ -86,7 +88,7 @@ func (w *World) checkCalm() {
 		}
 	}
 	w.checkCombined(&v)
-	if v.Service.Traffic != w.shape.Settings.Traffic && w.sight().own[0] > 0 {
+	if v.Service.Traffic == "" && w.sight().own[0] > 0 {
 		w.breach("calm, and trafficDistribution is %q", v.Service.Traffic)
 	}
 }
@@ -225,14 +227,15 @@ func (w *World) checkCombined(v *plan.View) {
 	}
 }
 
-// checkObject wants the object Endpoints to list the ready members of the slice.
+// checkObject wants the object Endpoints to list all that is ready, by port.
 func (w *World) checkObject(v *plan.View) {
 	var want, have []plan.Target
-	for _, m := range v.Combined.Members {
-		if m.Ready {
-			want = append(want, plan.Target{Address: m.Address, Port: m.Port})
+	for i := range v.Slices {
+		if e := &v.Slices[i]; e.Family == v.Combined.Family && e.Ready && e.Zone != "" && e.Address != "" {
+			want = append(want, plan.Target{Address: e.Address, Port: e.Port})
 		}
 	}
+	slices.SortStableFunc(want, func(a, b plan.Target) int { return cmp.Compare(a.Port, b.Port) })
 	if v.Endpoints != nil && !v.Endpoints.Odd {
 		have = v.Endpoints.Targets
 	}
@@ -244,7 +247,8 @@ func (w *World) checkObject(v *plan.View) {
 func (w *World) checkMembers(v *plan.View) {
 	var want []plan.Member
 	for i := range v.Slices {
-		if s := &v.Slices[i]; s.Family == v.Combined.Family && s.Zone != "" && s.Address != "" {
+		s := &v.Slices[i]
+		if s.Family == v.Combined.Family && s.Zone != "" && s.Address != "" && len(v.Combined.Members) > 0 && s.Port == v.Combined.Members[0].Port {
 			want = append(want, plan.Member{Address: s.Address, Node: s.Node, Zone: s.Zone, Port: s.Port, Ready: s.Ready})
 		}
 	}

@@ -54,7 +54,8 @@
 // reconciler; machines cut off or gone; agents that die, restart, stand still or
 // lose their way to the API; watches that lag or stand still; requests lost
 // before or after they were done, or done up to 20 s late; clocks at other rates;
-// Nodes that move; hands in slices and Leases. Not modelled: reads of slices
+// Nodes that move; hands in slices and Leases; writes that are refused; agents
+// whose settings differ, and apiservers whose ports do. Not modelled: reads of slices
 // that are not linearizable, and etcd itself.
 //
 // A million schedules:

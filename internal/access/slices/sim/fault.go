@@ -26,6 +26,7 @@ const (
 	CutAPI                   // the agent reaches no apiserver
 	HealAPI                  // it does again
 	Freeze                   // what its watches bring stands still for For
+	Refuse                   // the API refuses writes of the agent for For: P 0 any, 1 to its own slices, 2 to others', 3 to all else
 	Relabel                  // the Node of A gets zone Zone
 	Populate                 // the zone Zone gets a node that is no control plane, P > 0, or loses them
 	Tamper                   // somebody puts a hand in our objects of A, in the way of P
@@ -34,7 +35,7 @@ const (
 
 var actionNames = [...]string{
 	"kill", "stop", "start", "hang", "resume", "isolate", "rejoin", "fail", "recover", "kill-agent", "start-agent", "pause",
-	"cut-api", "heal-api", "freeze", "relabel", "populate", "tamper", "collect",
+	"cut-api", "heal-api", "freeze", "refuse", "relabel", "populate", "tamper", "collect",
 }
 
 func (a Action) String() string { return actionNames[a] }
@@ -62,7 +63,7 @@ func (w *World) apply(f Fault) {
 		w.applyServer(f)
 	case f.Do <= Recover:
 		w.applyMachine(f)
-	case f.Do <= Freeze:
+	case f.Do <= Refuse:
 		w.applyAgent(f)
 	case f.Do <= Populate:
 		w.applyNodes(f)
@@ -125,6 +126,8 @@ func (w *World) applyAgent(f Fault) {
 		}
 	case Freeze:
 		a.frozen = max(a.frozen, w.now+f.For)
+	case Refuse:
+		a.refused, a.refusal = w.now+f.For, f.P
 	}
 }
 

@@ -293,7 +293,7 @@ func (w *World) refresh() {
 // able says that an agent can do what is to do.
 func (w *World) able(i int) bool {
 	a := &w.agents[i]
-	return a.up && a.stopped <= w.now && a.frozen <= w.now && a.troubled <= w.now && a.listed &&
+	return a.up && a.refused <= w.now && a.stopped <= w.now && a.frozen <= w.now && a.troubled <= w.now && a.listed &&
 		w.now-a.booted > 2*time.Second && w.answered(i)
 }
 

@@ -118,7 +118,29 @@ func (w *World) execLock(r *request) {
 	r.lock = *l
 }
 
+// refuses says that admission, or a missing right, keeps an agent from a write.
+func (w *World) refuses(r *request) bool {
+	a, s := &w.agents[r.agent], &r.write.Slice
+	if w.now >= a.refused {
+		return false
+	}
+	a.troubled = max(a.troubled, w.now+patience)
+	switch a.refusal {
+	case 1:
+		return s.Node == name(r.agent)
+	case 2:
+		return s.Name != "" && s.Node != name(r.agent)
+	case 3:
+		return s.Name == ""
+	}
+	return true
+}
+
 func (w *World) execWrite(r *request) {
+	if w.refuses(r) {
+		r.failed = true
+		return
+	}
 	before := w.sight()
 	if r.write.Slice.Name != "" {
 		is := w.store.slice(objectOf(&r.write.Slice))

@@ -41,7 +41,7 @@ func (w *World) schedule(seed uint64, bent rules) Result {
 	if bent.settings != nil {
 		bent.settings(&w.cfg)
 		for i := range w.n {
-			w.agents[i].observer = plan.NewObserver(w.cfg)
+			w.agents[i].observer, w.agents[i].cfg = plan.NewObserver(w.cfg), w.settings(i)
 		}
 	}
 	length := w.between(30*time.Second, 150*time.Second)
@@ -86,6 +86,12 @@ func randomShape(rng *rand.Rand) Shape {
 	}
 	for range rng.IntN(3) {
 		s.Workers = append(s.Workers, zoneNames[rng.IntN(allZones)])
+	}
+	s.Differ = rng.IntN(4) == 0
+	if rng.IntN(12) == 0 {
+		for range n {
+			s.Ports = append(s.Ports, 6443+1000*rng.Int32N(2))
+		}
 	}
 	s.Settings.Traffic = "PreferSameZone"
 	s.Lost = []float64{0, 0, 0, 0.03, 0.2}[rng.IntN(5)]
@@ -150,6 +156,9 @@ var faults = []trouble{
 		}
 	}},
 	{1, func(w *World, at time.Duration, a int, _ time.Duration) { w.Inject(at, Fault{Do: Collect, A: a}) }},
+	{2, func(w *World, at time.Duration, a int, _ time.Duration) {
+		w.Inject(at, Fault{Do: Refuse, A: a, For: w.between(time.Second, 40*time.Second), P: w.rng.IntN(4)})
+	}},
 }
 
 var moves = []trouble{

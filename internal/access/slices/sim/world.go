@@ -19,6 +19,10 @@ type Shape struct {
 	Settings plan.Settings
 	// Dual gives every node an IPv6 address too.
 	Dual bool
+	// Ports are those of the apiservers; none is 6443 for all.
+	Ports []int32
+	// Differ gives agents different settings, where they may.
+	Differ bool
 	// Reconcile starts every apiserver with its own reconciler.
 	Reconcile bool
 	// Lost is the share of requests that are lost, half of them after they were
