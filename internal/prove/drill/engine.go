@@ -144,6 +144,7 @@ func (e *engine) build(ctx context.Context) error {
 		},
 		e.awaitZoned,
 		e.startGateways,
+		e.awaitMirrored,
 		e.startProbers,
 		e.warmUp,
 	} {

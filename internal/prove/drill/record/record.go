@@ -92,6 +92,7 @@ const (
 	KindEndpoints    = "endpoints"      // those of default/kubernetes are new; keys as of [EndpointKeys]
 	KindJudged       = "own-apiserver"  // an agent changed its mind of its apiserver; keys problem, object
 	KindWrote        = "wrote"          // it wrote an object of all; keys object, why
+	KindRenewed      = "renewed"        // the engine started a process anew before the baseline; key process
 	KindNodeReady    = "node-ready"     // a Node is Ready; key node
 	KindNodeNotReady = "node-not-ready" // it is not; keys node, status, reason
 )
