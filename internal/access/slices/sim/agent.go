@@ -64,12 +64,15 @@ type agent struct {
 	alone  bool
 	rounds int
 	plan   []plan.Write
-	fresh  *request      // the reading that the plan rests on
-	wants  time.Duration // since when it wants the Lease; 0 is not
-	until  time.Duration // it holds the Lease, by its own clock
-	mine   int           // the version of the Lease that is its own
-	seen   record        // the Lease as it last saw it
-	first  time.Duration // since when, by its own clock
+	fresh  *request // the reading that the plan rests on
+	// row is since when its writes are refused, 0 if the last one was not, and
+	// waits until when it tries nothing that needs the Lease because of that.
+	row, waits time.Duration
+	wants      time.Duration // since when it wants the Lease; 0 is not
+	until      time.Duration // it holds the Lease, by its own clock
+	mine       int           // the version of the Lease that is its own
+	seen       record        // the Lease as it last saw it
+	first      time.Duration // since when, by its own clock
 }
 
 // clock is the agent's own time.
@@ -226,6 +229,10 @@ func (w *World) nudge(a *agent) {
 		if facts.Due > 0 {
 			w.wake(a, time.Duration(float64(facts.Due)/a.rate)+time.Millisecond)
 		}
+		return
+	}
+	if left := a.waits - w.now; left > 0 {
+		w.wake(a, left)
 		return
 	}
 	if a.wants == 0 {

@@ -46,6 +46,7 @@ type request struct {
 	blank, ready bool
 	// emptied says that it takes over a slice kubernetes that says nothing.
 	emptied bool
+	refused bool
 	done    bool
 	failed  bool // the store said no
 	unheard bool // no answer arrives
@@ -138,7 +139,7 @@ func (w *World) refuses(r *request) bool {
 
 func (w *World) execWrite(r *request) {
 	if w.refuses(r) {
-		r.failed = true
+		r.failed, r.refused = true, true
 		return
 	}
 	before := w.sight()

@@ -47,12 +47,19 @@ func (w *World) looked(a *agent, r *request, good bool) {
 // again looks at the Lease again in a while, or withdraws without it.
 func (w *World) again(a *agent) {
 	a.until = 0
-	if a.self.Health == plan.Unready && w.now-a.wants >= lonely {
+	if w.now-a.wants >= lonely && w.mustWithdraw(a) {
 		a.alone, a.phase = true, reading
 		w.send(a, request{verb: vRead})
 		return
 	}
 	w.rest(a, w.between(lookAgain, lookAgain+lookAgain/2))
+}
+
+// mustWithdraw says that the own endpoint should go, as far as the watches show.
+func (w *World) mustWithdraw(a *agent) bool {
+	w.observe(a)
+	facts := a.observer.Facts(a.clock(w.now))
+	return len(plan.Withdraw(&a.cfg, &a.self, &a.view, &facts)) > 0
 }
 
 func (w *World) took(a *agent, r *request, good bool) {
@@ -101,6 +108,7 @@ func (w *World) mayWrite(a *agent) bool {
 // wrote goes on with the plan. A write that found another version ends it, and
 // everything is read anew; one without an answer ends the turn.
 func (w *World) wrote(a *agent, r *request, good bool) {
+	w.restrain(a, r, good)
 	switch {
 	case a.phase == owning && good && len(a.plan) > 0:
 		w.sendNext(a)
@@ -108,13 +116,27 @@ func (w *World) wrote(a *agent, r *request, good bool) {
 		w.rest(a, 2*w.shape.Lag)
 	case a.phase == owning:
 		w.rest(a, w.between(300*time.Millisecond, 700*time.Millisecond))
-	case !w.mayWrite(a), !good && !(r.done && r.failed):
+	case !w.mayWrite(a), r.refused, !good && !(r.done && r.failed):
 		w.giveUp(a)
 	case !good, len(a.plan) == 0:
 		a.phase = reading
 		w.send(a, request{verb: vRead})
 	default:
 		w.sendNext(a)
+	}
+}
+
+// restrain spaces the tries of an agent whose writes are refused: each wait is
+// half the time that this has lasted.
+func (w *World) restrain(a *agent, r *request, good bool) {
+	switch {
+	case good && len(a.plan) == 0:
+		a.row, a.waits = 0, 0
+	case r.refused:
+		if a.row == 0 {
+			a.row = w.now
+		}
+		a.waits = w.now + min(max((w.now-a.row)/2, lookAgain), 30*time.Second)
 	}
 }
 
