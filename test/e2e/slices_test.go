@@ -532,20 +532,27 @@ func (z *zoned) lastStays(o *onlooker, calm map[string]string) {
 }
 
 // split cuts a from b with the leader of etcd in a: b's apiserver loses its
-// quorum, and its agent reaches the API at c alone.
+// quorum, and its agent reaches the API at c alone. It is told to let a adopt
+// first, which b's clients do not reach.
 func (z *zoned) split(o *onlooker, calm map[string]string) {
+	z.stopAgent("b")
+	z.run("b", "--witness=a")
+	z.await("the agent is back", "c", 30*time.Second, calm)
 	z.lead("a")
 	begun := time.Now()
 	if err := z.lab.Cut(z.within(20*time.Second), lab.Cut{From: "a", To: "b"}); err != nil {
 		z.t.Fatal(err)
 	}
-	z.await("the witness adopts", "c", 30*time.Second, map[string]string{"a": "ready [a]", "b": "unready [b]", "c": "ready [b c]"})
+	z.await("whom b reaches adopts", "c", 30*time.Second, map[string]string{"a": "ready [a]", "b": "unready [b]", "c": "ready [b c]"})
 	out, _ := o.when(begun, z.sliceName("b"), "unready")
 	z.t.Logf("split: out %s after the order to cut", out.Sub(begun))
 	if err := z.lab.Heal(z.within(20 * time.Second)); err != nil {
 		z.t.Fatal(err)
 	}
 	z.await("healed", "c", 60*time.Second, calm)
+	z.stopAgent("b")
+	z.run("b")
+	z.await("the agent is back", "c", 30*time.Second, calm)
 	o.settle(z, "split")
 }
 

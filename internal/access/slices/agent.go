@@ -44,6 +44,7 @@ type agent struct {
 	holder    string
 	hosts     []string // by which the own apiserver's identity Lease is known
 	near      *nearness
+	contact   *contact
 	stats     *metrics
 	alarm     *time.Timer // nudges when time alone changes something
 	retry     *time.Timer // nudges when what waits may be tried again
@@ -85,7 +86,7 @@ func newAgent(s Settings, ready *telemetry.Conditions, log *slog.Logger) (*agent
 	}
 	a := &agent{
 		settings: s, decisions: s.decisions(), log: log, ready: ready, method: method, started: time.Now(), clock: time.Now,
-		world: newWorld(), dialer: newDialer(address), near: newNearness(), stats: newMetrics(),
+		world: newWorld(), dialer: newDialer(address), near: newNearness(), contact: newContact(log), stats: newMetrics(),
 		failing: map[collection]failure{}, holder: holderOf(s.Node, sourceAddresses()), hosts: hostsOf(s),
 	}
 	a.cluster = &kubeapi.Cluster{
@@ -158,6 +159,7 @@ func (a *agent) run(ctx context.Context) {
 	wg.Go(func() { a.learn(ctx) })
 	wg.Go(func() { a.detect(ctx) })
 	wg.Go(func() { a.measure(ctx) })
+	wg.Go(func() { a.contact.run(ctx, a.others, a.loop.Nudge) })
 	wg.Go(func() { a.seekWays(ctx) })
 	_ = a.loop.Run(ctx, a.pass)
 	wg.Wait()
@@ -213,6 +215,7 @@ func (a *agent) look() (sight, plan.Self, plan.Facts) {
 	now := a.now()
 	a.observer.See(now, &self, &s.view)
 	facts := a.observer.Facts(now)
+	facts.Unreached = a.contact.unreached()
 	if facts.Due > 0 {
 		a.alarm.Reset(facts.Due)
 	}
@@ -245,6 +248,7 @@ func (a *agent) pass(ctx context.Context) error {
 	}
 	a.askStrays(ctx)
 	s, self, facts := a.look()
+	a.contact.seek(dependent(&self, &s.view))
 	cfg := a.config()
 	err := a.performOwn(ctx, &s, plan.Own(&cfg, &self, &s.view, &facts))
 	if err != nil {

@@ -34,7 +34,8 @@
 // package plan decides; act.go makes one write, perform.go a list of them.
 // agent.go is the loop, transact.go what it does under the short Lease, and
 // restraint.go how often. sign.go is the own Lease, learn.go finds addresses and
-// datapath, rtt.go distances, ways.go whether there is more than one way to the
+// datapath, rtt.go distances, contact.go
+// whom the own zone can be sent to, ways.go whether there is more than one way to the
 // API; dial.go keeps the agent from asking an apiserver that is unwell.
 // process.go runs it; complain.go finds what is wrong, problems.go and status.go
 // say so.

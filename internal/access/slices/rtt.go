@@ -78,7 +78,7 @@ func (a *agent) measure(ctx context.Context) {
 				continue
 			}
 			nodes[o.Node] = true
-			if took, ok := connectTime(ctx, net.JoinHostPort(o.Address, strconv.Itoa(int(o.Port)))); ok {
+			if took, ok := connectTime(ctx, net.JoinHostPort(o.Address, strconv.Itoa(int(o.Port))), measureTimeout); ok {
 				a.near.note(o.Node, took)
 			}
 		}
@@ -90,8 +90,8 @@ func (a *agent) measure(ctx context.Context) {
 }
 
 // connectTime is how long the handshake of TCP takes: one round trip.
-func connectTime(ctx context.Context, address string) (time.Duration, bool) {
-	d := net.Dialer{Timeout: measureTimeout}
+func connectTime(ctx context.Context, address string, timeout time.Duration) (time.Duration, bool) {
+	d := net.Dialer{Timeout: timeout}
 	begun := time.Now()
 	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {

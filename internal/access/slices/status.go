@@ -75,6 +75,9 @@ type EndpointStatus struct {
 	// Agent is fresh, late, lapsed, none or self.
 	Agent string `json:"agent"`
 	RTTMS int    `json:"rtt_ms,omitempty"`
+	// Unreached says that this node fails to connect to it. That is known only
+	// while the own zone depends on others.
+	Unreached bool `json:"unreached,omitempty"`
 }
 
 // ZoneStatus is a zone with nodes.
@@ -132,6 +135,7 @@ func (a *agent) endpoints(s *sight, self *plan.Self, facts *plan.Facts) []Endpoi
 			Slice: o.Name, Node: o.Node, Zone: o.Zone, Address: o.Address, Port: o.Port, Ready: o.Ready,
 			Hints: append([]string{}, o.Hints...), Adopted: []string{}, UnreadyBy: o.UnreadyBy, Ours: o.Owner == plan.Ours,
 			Agent: agentOf(&s.view, o.Node, self, facts), RTTMS: near[o.Node],
+			Unreached: stdslices.Contains(facts.Unreached, o.Node),
 		}
 		for _, h := range o.Hints {
 			if h != o.Zone {
@@ -149,7 +153,7 @@ func agentOf(v *plan.View, node string, self *plan.Self, facts *plan.Facts) stri
 		return "self"
 	case stdslices.ContainsFunc(facts.Lapsed, func(l plan.Lapse) bool { return l.Node == node }):
 		return "lapsed"
-	case stdslices.Contains(facts.Quiet, node):
+	case stdslices.ContainsFunc(facts.Quiet, func(q plan.Silence) bool { return q.Node == node }):
 		return "late"
 	case !stdslices.ContainsFunc(v.Leases, func(l plan.Lease) bool { return l.Role == plan.Agent && l.Node == node }):
 		return "none"
@@ -254,7 +258,10 @@ func (e EndpointStatus) readiness() string {
 }
 
 func (e EndpointStatus) distance() string {
-	if e.RTTMS == 0 {
+	switch {
+	case e.Unreached:
+		return "unreached"
+	case e.RTTMS == 0:
 		return "-"
 	}
 	return fmt.Sprintf("%d ms", e.RTTMS)

@@ -101,7 +101,7 @@ func otherWays(servers []string, own []netip.AddrPort) []string {
 // anyAnswers says that one of them accepts connections.
 func anyAnswers(ctx context.Context, ways []string) bool {
 	for _, way := range ways {
-		if _, ok := connectTime(ctx, way); ok {
+		if _, ok := connectTime(ctx, way, measureTimeout); ok {
 			return true
 		}
 	}

@@ -183,7 +183,7 @@ func (o *Observer) judge(now time.Duration, agent *sign, f *Facts, due *soonest)
 	if silent <= o.cfg.Gap {
 		due.in(o.cfg.Gap - silent + 1)
 	} else {
-		f.Quiet = append(f.Quiet, agent.node)
+		f.Quiet = append(f.Quiet, Silence{agent.node, agent.name, agent.token})
 	}
 	identity := o.sign(Identity, agent.identity)
 	if agent.identity == "" || identity == nil {

@@ -103,7 +103,7 @@ func (p *planner) load(family Family) {
 			continue
 		}
 		c := cell{Slice: s, own: s.Name == SliceName(p.self.Node, family)}
-		c.lapsed, c.quiet = p.lapsed(s), contains(p.f.Quiet, s.Node)
+		c.lapsed, c.quiet = p.lapsed(s), p.quiet(s)
 		c.steady = contains(p.f.Steady, s.Name)
 		c.fit = s.Ready && s.Zone != "" && s.Hinted(s.Zone) && !c.lapsed && !(c.own && p.goes(family))
 		p.cells = append(p.cells, c)
@@ -123,6 +123,17 @@ func (p *planner) lapsed(s *Slice) bool {
 		if l.Node == s.Node {
 			return token(p.v, Agent, l.Agent) == l.AgentToken && token(p.v, Identity, l.Identity) == l.IdentityToken &&
 				(!s.Ready || slices.Contains(l.Ready, Standing{s.Name, s.ReadyFrom}))
+		}
+	}
+	return false
+}
+
+// quiet wants the Lease to be, in the view at hand, what stood still: a watch
+// may be behind it.
+func (p *planner) quiet(s *Slice) bool {
+	for i := range p.f.Quiet {
+		if q := &p.f.Quiet[i]; q.Node == s.Node {
+			return token(p.v, Agent, q.Agent) == q.Token
 		}
 	}
 	return false

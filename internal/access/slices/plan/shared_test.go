@@ -52,7 +52,7 @@ func unready(s Slice) Slice { s.Ready = false; return s }
 
 func TestShared(t *testing.T) {
 	abc := []Slice{endpoint("1", "a"), endpoint("2", "b"), endpoint("3", "c")}
-	lapsed := Facts{Lapsed: []Lapse{{Node: "3", Ready: []Standing{{"kubernetes-3", ""}}, Agent: "l3", AgentToken: "7", Identity: "i3", IdentityToken: "8"}}, Quiet: []string{"3"}}
+	lapsed := Facts{Lapsed: []Lapse{{Node: "3", Ready: []Standing{{"kubernetes-3", ""}}, Agent: "l3", AgentToken: "7", Identity: "i3", IdentityToken: "8"}}, Quiet: []Silence{{"3", "l3", "7"}}}
 	still := []Lease{{Role: Agent, Name: "l3", Node: "3", Token: "7"}, {Role: Identity, Name: "i3", Token: "8"}}
 	moved := []Lease{{Role: Agent, Name: "l3", Node: "3", Token: "7"}, {Role: Identity, Name: "i3", Token: "9"}}
 	tests := []struct {
@@ -70,8 +70,42 @@ func TestShared(t *testing.T) {
 			"update kubernetes-3 c [a c] ready; update kubernetes-1 a [a] unready",
 		},
 		{
-			"who is late adopts last", scene{slices: abc, zones: "abc", health: Unready, node: "1", witnesses: []string{"c"}, facts: Facts{Quiet: []string{"3"}}},
+			"who is late adopts last", scene{slices: abc, zones: "abc", health: Unready, node: "1", witnesses: []string{"c"}, leases: still, facts: Facts{Quiet: []Silence{{"3", "l3", "7"}}}},
 			"update kubernetes-2 b [a b] ready; update kubernetes-1 a [a] unready",
+		},
+		{
+			"who was late has renewed in what is read anew", scene{slices: abc, zones: "abc", health: Unready, node: "1", witnesses: []string{"c"}, leases: still, facts: Facts{Quiet: []Silence{{"3", "l3", "6"}}}},
+			"update kubernetes-3 c [a c] ready; update kubernetes-1 a [a] unready",
+		},
+		{
+			"who is not reached adopts last, for the own zone", scene{slices: abc, zones: "abc", health: Unready, node: "1", witnesses: []string{"c"}, facts: Facts{Unreached: []string{"3"}}},
+			"update kubernetes-2 b [a b] ready; update kubernetes-1 a [a] unready",
+		},
+		{
+			"nobody is reached: the ways may be odd, and the witness adopts", scene{slices: abc, zones: "abc", health: Unready, node: "1", witnesses: []string{"c"}, facts: Facts{Unreached: []string{"2", "3"}}},
+			"update kubernetes-3 c [a c] ready; update kubernetes-1 a [a] unready",
+		},
+		{
+			"who is not reached is reached by other zones", scene{slices: []Slice{endpoint("1", "a"), endpoint("2", "b"), endpoint("3", "c")}, zones: "abcd", health: Ready, node: "1", witnesses: []string{"c"}, facts: Facts{Unreached: []string{"3"}}},
+			"update kubernetes-3 c [c d] ready",
+		},
+		{
+			"the adopter is not reached any more: another adopts beside it",
+			scene{slices: []Slice{unready(endpoint("1", "a")), endpoint("2", "b", "a"), endpoint("3", "c")}, zones: "abc", health: Unready, node: "1", facts: Facts{Unreached: []string{"2"}}},
+			"update kubernetes-3 c [a c] ready",
+		},
+		{
+			"and the first lets go",
+			scene{slices: []Slice{unready(endpoint("1", "a")), endpoint("2", "b", "a"), endpoint("3", "c", "a")}, zones: "abc", health: Unready, node: "1", witnesses: []string{"b"}, facts: Facts{Unreached: []string{"2"}}},
+			"update kubernetes-3 c [a c] ready for kubernetes-2@1; update kubernetes-2 b [b] ready",
+		},
+		{
+			"the adopter is not reached, nor is anybody else: it stays",
+			scene{slices: []Slice{unready(endpoint("1", "a")), endpoint("2", "b", "a"), endpoint("3", "c")}, zones: "abc", health: Unready, node: "1", facts: Facts{Unreached: []string{"2", "3"}}}, "",
+		},
+		{
+			"the adopter of another zone is not reached: that is its affair",
+			scene{slices: []Slice{endpoint("1", "a"), endpoint("2", "b", "d"), endpoint("3", "c")}, zones: "abcd", health: Ready, node: "1", facts: Facts{Unreached: []string{"2"}}}, "",
 		},
 		{
 			"its zone has another endpoint: that is leaned on",
@@ -95,7 +129,7 @@ func TestShared(t *testing.T) {
 		},
 		{
 			"nobody is ready: one is restored",
-			scene{slices: []Slice{unready(endpoint("1", "a")), unready(endpoint("2", "b"))}, zones: "ab", health: Unready, node: "2", facts: Facts{Quiet: []string{"1"}}},
+			scene{slices: []Slice{unready(endpoint("1", "a")), unready(endpoint("2", "b"))}, zones: "ab", health: Unready, node: "2", facts: Facts{Quiet: []Silence{{"1", "l1", ""}}}},
 			"update kubernetes-2 b [b] ready",
 		},
 		{

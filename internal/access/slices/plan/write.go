@@ -71,7 +71,11 @@ type Facts struct {
 	// Lapsed are nodes without a sign of life.
 	Lapsed []Lapse
 	// Quiet are nodes whose agent is late; they are adopters of last resort.
-	Quiet []string
+	Quiet []Silence
+	// Unreached are nodes whose apiserver this agent's node has failed to connect
+	// to, again and again. They adopt its zone last: the zone's clients take the
+	// same ways.
+	Unreached []string
 	// Steady are slices that have been ready for GiveBack without a break.
 	Steady []string
 	// Phase is what is known of the apiservers' reconciler, and Probed the
@@ -86,6 +90,9 @@ type Facts struct {
 	// Due is when time alone may change these facts, from now; 0 is never.
 	Due time.Duration
 }
+
+// Silence is a node whose agent's Lease stands still at a token.
+type Silence struct{ Node, Agent, Token string }
 
 // Standing is a slice that has been ready for some time, made so from a version.
 type Standing struct{ Slice, ReadyFrom string }

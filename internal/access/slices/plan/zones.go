@@ -3,7 +3,8 @@ package plan
 import "slices"
 
 // adopt sees to it that each zone with nodes is hinted: by its own endpoints,
-// else by exactly one other. A valid adopter stays.
+// else by exactly one other. A valid adopter stays, unless the zone's own agent
+// cannot reach it and can reach somebody else.
 func (p *planner) adopt(pool []*cell) {
 	for _, zone := range p.zones {
 		if !p.alone || p.serving(zone) {
@@ -59,9 +60,8 @@ func (p *planner) place(zone string, pool []*cell) {
 			keeper = c
 		}
 	}
-	if !native && keeper == nil {
-		p.choose(zone, pool)
-		return
+	if !native && (keeper == nil || !p.alone && p.unreached(keeper, zone)) && p.choose(zone, pool, keeper) {
+		return // whom it replaces lets go next
 	}
 	if !p.takes(pool) {
 		return
@@ -78,18 +78,27 @@ func (p *planner) mending(zone string) bool {
 	return slices.ContainsFunc(p.cells, func(c cell) bool { return c.Ready && c.mended == zone })
 }
 
-// choose gives the zone to the best of the pool that has room for a hint. If
-// none has, its clients are sent to everybody, as those of unknown zones are.
-func (p *planner) choose(zone string, pool []*cell) {
+// choose gives the zone to the best of the pool that has room for a hint, and if
+// it replaces somebody is reached. If there is none, its clients are sent to
+// everybody, as those of unknown zones are, or to whom they were.
+func (p *planner) choose(zone string, pool []*cell, replaced *cell) bool {
 	var best *cell
 	for _, c := range pool {
-		if c.room() && (best == nil || p.prefer(c, best, zone)) {
+		switch {
+		case c.Hinted(zone), !c.room(), replaced != nil && p.unreached(c, zone):
+		case best == nil, p.prefer(c, best, zone):
 			best = c
 		}
 	}
 	if best != nil {
 		best.add = append(best.add, zone)
 	}
+	return best != nil
+}
+
+// unreached says that clients of the zone, which is the own, do not reach c.
+func (p *planner) unreached(c *cell, zone string) bool {
+	return zone == p.self.Zone && contains(p.f.Unreached, c.Node)
 }
 
 // release drops the hints of zones that have no nodes any more.
@@ -105,6 +114,9 @@ func (p *planner) release(pool []*cell) {
 
 // prefer says that a is a better adopter of the zone than b.
 func (p *planner) prefer(a, b *cell, zone string) bool {
+	if ua, ub := p.unreached(a, zone), p.unreached(b, zone); ua != ub {
+		return ub
+	}
 	if a.quiet != b.quiet {
 		return b.quiet
 	}
