@@ -17,8 +17,8 @@ import (
 const leastHalf, mostHalf = 0.25, 0.75
 
 // inForce is when the endpoints that were published are surely in force: kube-proxy
-// writes once a second at most, and on a busy machine needs as long for it.
-const inForce = 2 * time.Second
+// begins to write within a second, and has the slack of every window for it.
+var inForce = scenario.DefaultTimers().Sync + scenario.DefaultTimers().Slack
 
 // judgeHalf wants a path to lose about every second request while the fault is
 // in force. If it does not, the fault was not what the scenario says it is.

@@ -67,7 +67,8 @@ func TestServiceWindows(t *testing.T) {
 		{"service-adopt", "b/service/api-get/new", 8800 * time.Millisecond},
 		{"service-adopt", "b/service/api-get/reused", 9100 * time.Millisecond},
 		{"service-silent", "b/service/api-get/new", 8800 * time.Millisecond},
-		{"service-silent", "b/service/api-get/reused", 13400 * time.Millisecond},
+		{"service-silent", "b/service/api-get/reused", 11400 * time.Millisecond},
+		{"service-stalled", "b/service/api-get/reused", 13400 * time.Millisecond},
 	} {
 		w, err := c.WindowOf(pathNamed(t, c, tc.path), tc.window)
 		if err != nil || w.Min != 0 || w.Max != tc.max {

@@ -161,7 +161,7 @@ func TestMistakesGetOneLine(t *testing.T) {
 		{"self link", "to: b", "to: a", `x.yaml: variants[0]: faults[0]: cuts[0]: to: "a" is also from:; a link joins two sites`},
 		{"no leader", "{main: a}", "{}", `x.yaml: variants[0]: leaders: cluster "main" has no starting leader; add main: SITE`},
 		{"unknown role", "role: clean", "role: cleen", `x.yaml: variants[0]: expect[0].role: "cleen" is unknown; choose one of affected, clean, control, info`},
-		{"unknown window", "role: clean", "role: affected, window: soon", `x.yaml: variants[0]: expect[0].window: "soon" is unknown; choose one of balance, balance-refused, balance-served, balance-unready, election, etcd-balance, flap, service-adopt, service-silent, service-split, takeover, never, any`},
+		{"unknown window", "role: clean", "role: affected, window: soon", `x.yaml: variants[0]: expect[0].window: "soon" is unknown; choose one of balance, balance-refused, balance-served, balance-unready, election, etcd-balance, flap, service-adopt, service-silent, service-split, service-stalled, takeover, never, any`},
 		{"variant twice", "leaders: {main: a}}]", "leaders: {main: a}}, {name: main, leaders: {main: b}}]", `x.yaml: variants[1].name: "main" is given twice; rename one`},
 		{"late origin", "{name: f,", "{name: f, at: 3s,", `x.yaml: variants[0]: faults[0].at: 3s; the first fault is the origin of time, write at: 0s or leave it out`},
 		{"endless flap", "{name: f,", "{name: f, for: 4s, every: 4s,", `x.yaml: variants[0]: faults[0]: every: 4s with for: 4s never heals; choose a for: that is shorter`},

@@ -135,9 +135,10 @@ var windows = map[string]func(Timers) Window{
 
 	"etcd-balance": leaderless,
 
-	"service-split":  serviceSplit,
-	"service-adopt":  serviceAdopt,
-	"service-silent": serviceSilent,
+	"service-split":   serviceSplit,
+	"service-adopt":   serviceAdopt,
+	"service-silent":  serviceSilent,
+	"service-stalled": serviceStalled,
 }
 
 // Windows lists the names an expectation may use.

@@ -29,20 +29,28 @@ func serviceAdopt(t Timers) Window {
 	return sum(0, append(terms, t.shown()...))
 }
 
-// serviceSilent is serviceAdopt for an apiserver that still accepts and does not
-// answer. Nobody resets what is established: kube-proxy leaves it alone, so a
+// serviceSilent is serviceAdopt for an apiserver that still accepts and says
+// nothing. Nobody resets what is established: kube-proxy leaves it alone, so a
 // kept connection lasts until its client gives it up.
-func serviceSilent(t Timers) Window {
+func serviceSilent(t Timers) Window { return lingering(t) }
+
+// serviceStalled is serviceSilent for an apiserver that lives and answers no
+// request: its HTTP/2 answers the ping that a client sends when the first times out,
+// and the silence begins then.
+func serviceStalled(t Timers) Window {
+	return lingering(t, term{t.Timeout, "the first request times out, and the ping after it is answered:"})
+}
+
+func lingering(t Timers, before ...term) Window {
 	w := serviceAdopt(t)
 	if !t.Kept {
 		return w
 	}
-	kept := sum(0, append([]term{
-		{t.Timeout, "a server that lives answers the ping that follows the first timeout, up to"},
+	kept := sum(0, append(append(before, []term{
 		{t.GiveUp, "a kept connection that is silent is given up after"},
 		{t.Interval, "noticed by the next request"},
 		{t.Reconnect, "client reconnects"},
-	}, t.shown()...))
+	}...), t.shown()...))
 	if kept.Max > w.Max {
 		return kept
 	}
