@@ -72,6 +72,16 @@ ratios say something about other machines.
 - *rss*: memory of the process; what the kernel holds for its sockets is not in it.
 - *reload*, *upgrade*: connections that failed, new and kept, while the settings
   or the process changed. HAProxy hands its listeners over (` + "`-x`, `-sf`" + `) for both.
+
+What the figures of agents at rest mean (` + "`slices-rest-*`, `zonal-rest-*`" + `). Three
+zones with a kube-apiserver each and delays between them, an agent with its
+defaults and the rights of the printed manifest beside each apiserver; rest begins
+when nothing but Leases has been written for 15 s.
+
+- *writes*: requests to create, update, patch or delete anything, of the node that
+  made most. The apiservers' audit logs count them by the agents' user, refused
+  ones too. Of three replicas of ` + "`zonal`" + ` one acts, and renews its Lease every 5 s.
+- *rss* is VmRSS, in which what is mapped of the program counts.
 `)
 	return b.String()
 }
