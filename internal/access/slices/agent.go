@@ -45,6 +45,7 @@ type agent struct {
 	hosts     []string // by which the own apiserver's identity Lease is known
 	near      *nearness
 	contact   *contact
+	course    *course
 	stats     *metrics
 	alarm     *time.Timer // nudges when time alone changes something
 	retry     *time.Timer // nudges when what waits may be tried again
@@ -86,7 +87,8 @@ func newAgent(s Settings, ready *telemetry.Conditions, log *slog.Logger) (*agent
 	}
 	a := &agent{
 		settings: s, decisions: s.decisions(), log: log, ready: ready, method: method, started: time.Now(), clock: time.Now,
-		world: newWorld(), dialer: newDialer(address), near: newNearness(), contact: newContact(log), stats: newMetrics(),
+		world: newWorld(), dialer: newDialer(address), near: newNearness(), contact: newContact(log), course: newCourse(),
+		stats: newMetrics(),
 		failing: map[collection]failure{}, holder: holderOf(s.Node, sourceAddresses()), hosts: hostsOf(s),
 	}
 	a.cluster = &kubeapi.Cluster{
@@ -120,9 +122,14 @@ func hostsOf(s Settings) []string {
 	return []string{host, s.Node}
 }
 
-// record makes an Event at the Service, where kubectl describe shows it.
+// record makes an Event at the Service, where kubectl describe shows it; or at
+// the Node, of what is wrong with that alone.
 func (a *agent) record(kind, reason, message string) {
 	about := kubeapi.Reference{APIVersion: "v1", Kind: "Service", Namespace: plan.Namespace, Name: plan.ServiceName}
+	if reason == camel(codeIgnored) {
+		// The name in the place of the UID is how kubectl describe node finds it.
+		about = kubeapi.Reference{APIVersion: "v1", Kind: "Node", Name: a.settings.Node, UID: a.settings.Node}
+	}
 	a.events.Record(about, kind, reason, a.settings.Node+": "+message)
 }
 
@@ -161,6 +168,7 @@ func (a *agent) run(ctx context.Context) {
 	wg.Go(func() { a.measure(ctx) })
 	wg.Go(func() { a.contact.run(ctx, a.others, a.loop.Nudge) })
 	wg.Go(func() { a.seekWays(ctx) })
+	wg.Go(func() { a.follow(ctx) })
 	_ = a.loop.Run(ctx, a.pass)
 	wg.Wait()
 	a.alarm.Stop()
@@ -193,6 +201,9 @@ func (a *agent) judge(v health.Verdict) {
 func (a *agent) changed(c collection) {
 	if a.world.complete() {
 		a.look()
+	}
+	if c == ofSlices || c == ofCombined || c == ofNodes {
+		a.observePath()
 	}
 	if c != ofLeases || a.busy() {
 		a.loop.Nudge()

@@ -21,7 +21,7 @@ func Command() *cobra.Command {
 		Long: "One agent beside each kube-apiserver asks its own whether it is ready, and publishes it with\n" +
 			"its zone. A zone that has lost its apiservers is adopted by one of another zone.",
 	}
-	cmd.AddCommand(runCommand(), statusCommand(), manifestCommand(), handbackCommand(), forgetCommand())
+	cmd.AddCommand(runCommand(), statusCommand(), pathCommand(), manifestCommand(), handbackCommand(), forgetCommand())
 	return cmd
 }
 
@@ -46,6 +46,7 @@ func bindFlags(cmd *cobra.Command, s *Settings, path *string) {
 	f.DurationVar(&s.GiveBack, "give-back", s.GiveBack, "how long a zone's own apiserver is ready before its adopter lets go")
 	f.DurationVar(&s.Lapse, "lapse", s.Lapse, "how long a node may give no sign of life before it is marked unready")
 	f.StringVar(&s.Datapath, "datapath", s.Datapath, "auto, kube-proxy, cilium or cilium-1.19")
+	f.DurationVar(&s.Path.Period, "path-period", s.Path.Period, "how often a connection to the Service shows whether it stays in the zone; 0s: never")
 	f.StringVar(&s.Telemetry.Listen, "telemetry", s.Telemetry.Listen, "where /metrics, /healthz, /readyz and /status are served")
 	s.Log.AddFlags(f)
 }

@@ -34,6 +34,7 @@ func defaultSettings() Settings {
 		API:      APISettings{Servers: []string{defaultBalancer, defaultApiserver}},
 		GiveBack: decisions.GiveBack, Lapse: decisions.Lapse,
 		Datapath:  "auto",
+		Path:      PathSettings{Period: defaultPathPeriod},
 		Telemetry: TelemetrySettings{Listen: defaultTelemetry},
 		Log:       telemetry.Log{Level: "info", Format: "text"},
 	}
@@ -128,8 +129,14 @@ func (s *Settings) checkTimes() error {
 	if s.GiveBack < 0 || s.GiveBack > time.Hour {
 		return fmt.Errorf("giveBack: %s; write a time from 0s to 1h", s.GiveBack)
 	}
+	if p := s.Path.Period; p != 0 && (p < leastPathPeriod || p > time.Hour) {
+		return fmt.Errorf("path.period: %s; write a time from %s to 1h, or 0s for never", p, leastPathPeriod)
+	}
 	return nil
 }
+
+// leastPathPeriod is what an apiserver does not notice yet, from every node.
+const leastPathPeriod = time.Second
 
 // labelValue is what the API takes for the value of a label.
 var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)

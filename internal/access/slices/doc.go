@@ -32,7 +32,9 @@
 // world.go, with signals.go (Leases) and answers.go (what is newer than the
 // watches) beside it; object.go and endpoints.go read and write its objects;
 // package plan decides; act.go makes one write, perform.go a list of them.
-// agent.go is the loop, transact.go what it does under the short Lease, and
+// path.go is what clients see of the Service, course.go watches where the own
+// node's connections land, and walk.go is the command that tries many; package
+// landing judges both. agent.go is the loop, transact.go what it does under the short Lease, and
 // restraint.go how often. sign.go is the own Lease, learn.go finds addresses and
 // datapath, rtt.go distances, contact.go
 // whom the own zone can be sent to, ways.go whether there is more than one way to the

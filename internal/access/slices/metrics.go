@@ -3,6 +3,7 @@ package slices
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/holdfast-ha/holdfast/internal/access/slices/landing"
 	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
 )
 
@@ -11,6 +12,7 @@ import (
 type metrics struct {
 	writes *prometheus.CounterVec
 	signs  *prometheus.CounterVec
+	paths  *prometheus.CounterVec
 	status func() Status
 }
 
@@ -21,6 +23,7 @@ func newMetrics() *metrics {
 	return &metrics{
 		writes: counter("writes_total", "Writes to EndpointSlices, Endpoints and the Service, by kind and result. At rest there are none.", "write", "result"),
 		signs:  counter("lease_renewals_total", "Renewals of the own Lease, by result: one in 10 s.", "result"),
+		paths:  counter("path_connections_total", "Connections made to see whether they stay in the zone, by where they landed: stayed, strayed, or untold.", "landed"),
 	}
 }
 
@@ -28,6 +31,8 @@ func (m *metrics) wrote(op plan.Op, err error) {
 	m.writes.WithLabelValues(op.String(), resultOf(err)).Inc()
 }
 func (m *metrics) signed(err error) { m.signs.WithLabelValues(resultOf(err)).Inc() }
+
+func (m *metrics) landed(o landing.Outcome) { m.paths.WithLabelValues(string(o)).Inc() }
 
 func resultOf(err error) string {
 	switch {
@@ -53,7 +58,7 @@ var (
 	descProblem = desc("problem", "1 for each problem that a person has to mend.", "code", "object")
 )
 
-func (m *metrics) register(r prometheus.Registerer) { r.MustRegister(m.writes, m.signs, m) }
+func (m *metrics) register(r prometheus.Registerer) { r.MustRegister(m.writes, m.signs, m.paths, m) }
 
 // Describe implements prometheus.Collector: the series are not known before.
 func (m *metrics) Describe(chan<- *prometheus.Desc) {}

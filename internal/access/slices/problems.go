@@ -32,6 +32,7 @@ const (
 	codeAlone       = "no-other-way"
 	codeLease       = "lease-late"
 	codeCredentials = "credentials"
+	codeIgnored     = "zone-ignored"
 )
 
 // problems are what a person has to mend at the moment. Each is logged and made
@@ -99,7 +100,7 @@ func (p *problems) recordAgain() {
 }
 
 // volatile problems change their text while they last: status has the newest.
-var volatile = []string{codeAPI, codeApiserver, codeUnknown, codeSkew, codeDatapath, codeWrite, codeLease}
+var volatile = []string{codeAPI, codeApiserver, codeUnknown, codeSkew, codeDatapath, codeWrite, codeLease, codeIgnored}
 
 // expire ends problems of a code that nobody has stated for so long.
 func (p *problems) expire(code string, after time.Duration) {

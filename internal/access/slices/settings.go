@@ -34,6 +34,7 @@ type Settings struct {
 	// cilium-1.19.
 	Datapath string `yaml:"datapath"`
 
+	Path      PathSettings      `yaml:"path"`
 	Telemetry TelemetrySettings `yaml:"telemetry"`
 	Log       telemetry.Log     `yaml:"log"`
 }
@@ -67,6 +68,12 @@ type APISettings struct {
 	Context    string `yaml:"context"`
 }
 
+// PathSettings say how the own node's connections to the Service are watched.
+type PathSettings struct {
+	// Period is how often one is made; 0 is never.
+	Period time.Duration `yaml:"period"`
+}
+
 // TelemetrySettings is where /metrics, /healthz, /readyz and /status are served.
 type TelemetrySettings struct {
 	Listen string `yaml:"listen"`
@@ -79,4 +86,7 @@ const (
 	defaultApiserver = "https://127.0.0.1:6443"
 	defaultBalancer  = "https://127.0.0.1:7445"
 	defaultPort      = 6443
+	// With three zones a kube-proxy that knows none is found within two
+	// connections on average, and an apiserver does not notice so few.
+	defaultPathPeriod = 30 * time.Second
 )

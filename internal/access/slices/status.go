@@ -41,9 +41,12 @@ type Status struct {
 	Taken    bool     `json:"taken"`
 	// Traffic is trafficDistribution of the Service, Wanted what the datapath
 	// honours.
-	Traffic  string          `json:"traffic"`
-	Wanted   string          `json:"wanted_traffic"`
-	Datapath string          `json:"datapath"`
+	Traffic  string `json:"traffic"`
+	Wanted   string `json:"wanted_traffic"`
+	Datapath string `json:"datapath"`
+	// Path says whether connections of this node stay in its zone: kept, strays,
+	// unknown, or off where that is not watched.
+	Path     string          `json:"path"`
 	Problems []ProblemStatus `json:"problems"`
 }
 
@@ -108,7 +111,7 @@ func (a *agent) status() Status {
 			Health: map[plan.Health]string{plan.Ready: "ready", plan.Unready: "unready", plan.Unknown: "unknown"}[self.Health],
 			Grade:  v.Grade.String(), Reason: v.Reason, Since: v.At, Lease: a.ownIdentity(),
 		},
-		Reconciler: facts.Phase.String(), Traffic: s.view.Service.Traffic, Wanted: traffic.Prefer(), Datapath: traffic.String(),
+		Reconciler: facts.Phase.String(), Traffic: s.view.Service.Traffic, Wanted: traffic.Prefer(), Datapath: traffic.String(), Path: a.pathState(),
 		Endpoints: a.endpoints(&s, &self, &facts), Zones: zonesOf(&s.view), Combined: []string{}, Problems: []ProblemStatus{},
 	}
 	if c := s.view.Combined; c != nil {
@@ -217,7 +220,8 @@ func fetchStatus(ctx context.Context, base string) (Status, error) {
 // print writes the document for people.
 func (s Status) print(w io.Writer) error {
 	_, _ = fmt.Fprintf(w, "node %s, zone %s: own apiserver %s (%s)%s\n", s.Node, cmp.Or(s.Zone, "-"), s.Apiserver.Health, s.Apiserver.Grade, because(s.Apiserver.Reason))
-	_, _ = fmt.Fprintf(w, "reconciler of the apiservers: %s; trafficDistribution: %s (%s honours %s)\n\n", s.Reconciler, cmp.Or(s.Traffic, "-"), s.Datapath, s.Wanted)
+	_, _ = fmt.Fprintf(w, "reconciler of the apiservers: %s; trafficDistribution: %s (%s honours %s)\n", s.Reconciler, cmp.Or(s.Traffic, "-"), s.Datapath, s.Wanted)
+	_, _ = fmt.Fprintf(w, "connections of this node: %s\n\n", s.path())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "SLICE\tNODE\tZONE\tADDRESS\tREADY\tADOPTS\tAGENT\tRTT")
 	for _, e := range s.Endpoints {
@@ -245,6 +249,20 @@ func (s Status) print(w io.Writer) error {
 		_, _ = fmt.Fprintf(w, "! %s: %s\n", p.Code, p.Text)
 	}
 	return nil
+}
+
+// path says where connections land, in words.
+func (s Status) path() string {
+	zone := cmp.Or(s.Zone, "-")
+	switch s.Path {
+	case "kept":
+		return "stay in zone " + zone
+	case "strays":
+		return "leave zone " + zone
+	case "off":
+		return "not watched"
+	}
+	return "not known whether they stay in zone " + zone
 }
 
 func (e EndpointStatus) readiness() string {
