@@ -63,6 +63,8 @@ func (f *api) answer(r *http.Request) (int, map[string]any) {
 		switch {
 		case strings.HasSuffix(path, "/endpointslices") || strings.HasSuffix(path, "/leases"):
 			return http.StatusOK, f.list(path, r.URL.Query().Get("labelSelector"))
+		case r.URL.Query().Get("fieldSelector") != "":
+			return http.StatusOK, f.named(path, r.URL.Query().Get("fieldSelector"))
 		case old == nil:
 			return status(http.StatusNotFound)
 		}
@@ -111,6 +113,15 @@ func (f *api) list(path, selector string) map[string]any {
 		}
 	}
 	return map[string]any{"metadata": map[string]any{"resourceVersion": strconv.Itoa(f.version)}, "items": items}
+}
+
+// named lists the one object that a field selector names.
+func (f *api) named(path, selector string) map[string]any {
+	items := []any{}
+	if o := f.objects[path+"/"+strings.TrimPrefix(selector, "metadata.name=")]; o != nil {
+		items = append(items, o)
+	}
+	return map[string]any{"items": items}
 }
 
 func (f *api) store(path string, object map[string]any) map[string]any {

@@ -19,7 +19,6 @@ import (
 
 	"github.com/holdfast-ha/holdfast/internal/access/datapath"
 	"github.com/holdfast-ha/holdfast/internal/access/slices/landing"
-	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
 	"github.com/holdfast-ha/holdfast/internal/base/config"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
 	"github.com/holdfast-ha/holdfast/internal/base/kubeapi"
@@ -208,7 +207,7 @@ func (w *walk) readOnce(ctx context.Context, client *kubeapi.Client) (scene, err
 	if err := list(ctx, client, slicesPath, slicesSelector, &all); err != nil {
 		return scene{}, err
 	}
-	service, err := get[core.Service](ctx, client, servicesPath+"/"+plan.ServiceName)
+	service, err := readService(ctx, client)
 	if err != nil {
 		return scene{}, err
 	}
@@ -228,6 +227,20 @@ func (w *walk) readOnce(ctx context.Context, client *kubeapi.Client) (scene, err
 		return scene{}, err
 	}
 	return scene{path: p, zone: own.Labels[core.LabelTopologyZone], traffic: deref(service.Spec.TrafficDistribution)}, nil
+}
+
+// readService lists what it could get, for that is all that kube-proxy's own
+// account may, which is at hand on any node.
+func readService(ctx context.Context, client *kubeapi.Client) (*core.Service, error) {
+	data, err := client.Get(ctx, servicesPath, url.Values{"fieldSelector": {combinedFields}})
+	if err != nil {
+		return nil, err
+	}
+	all, err := readObject[struct{ Items []core.Service }](servicesPath, data)
+	if err != nil || len(all.Items) == 0 {
+		return nil, err
+	}
+	return &all.Items[0], nil
 }
 
 // code is the exit code, with the verdict in words.
