@@ -88,8 +88,7 @@ func newAgent(s Settings, ready *telemetry.Conditions, log *slog.Logger) (*agent
 	a := &agent{
 		settings: s, decisions: s.decisions(), log: log, ready: ready, method: method, started: time.Now(), clock: time.Now,
 		world: newWorld(), dialer: newDialer(address), near: newNearness(), contact: newContact(log), course: newCourse(),
-		stats: newMetrics(),
-		failing: map[collection]failure{}, holder: holderOf(s.Node, sourceAddresses()), hosts: hostsOf(s),
+		stats: newMetrics(), failing: map[collection]failure{}, holder: holderOf(s.Node, sourceAddresses()), hosts: hostsOf(s),
 	}
 	a.cluster = &kubeapi.Cluster{
 		Kubeconfig: s.API.Kubeconfig, Context: s.API.Context, Servers: s.API.Servers, Dial: a.dialer.dial,
