@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,6 +153,7 @@ judge it again.`,
 	fl.StringVar(&f.Out, "out", "", "directory of the report (default: holdfast-drill-SCENARIO-TIME)")
 	fl.BoolVar(&f.Overwrite, "overwrite", false, "replace a drill that the directory holds already")
 	fl.StringVar(&f.Peer, "peer", "", "etcd version of the lab: 3.5, 3.6 or 3.7 (default: the one built in)")
+	fl.StringVar(&f.Kubernetes, "kubernetes", "", "Kubernetes version of the lab: "+strings.Join(lab.KubernetesVersions(), " or ")+" (default: the first)")
 	fl.BoolVar(&f.json, "json", false, "print the report as JSON")
 	fl.IntVar(&f.repeat, "repeat", 1, "run the drill this many times; the worst one is reported, with the median")
 	fl.IntVar(&f.Tries, "tries", 3, "make a run that proves nothing (machine too busy, cluster not steady) up to this many times")
@@ -168,6 +170,9 @@ func (f *runFlags) run(ctx context.Context, ref string, stdout, stderr io.Writer
 	}
 	if f.Tries < 1 || f.Tries > 10 {
 		return fmt.Errorf("--tries: %d is out of range; choose 1 to 10", f.Tries)
+	}
+	if all := lab.KubernetesVersions(); f.Kubernetes != "" && !slices.Contains(all, f.Kubernetes) {
+		return fmt.Errorf("--kubernetes: %q is unknown; choose %s", f.Kubernetes, strings.Join(all, " or "))
 	}
 	if _, err := f.cases(); err != nil {
 		return err
@@ -202,7 +207,7 @@ func (o *Options) preflight() error {
 	}
 	for _, c := range cases {
 		for _, agents := range o.sides() {
-			if err := lacking(c, agents, o.Peer); err != nil {
+			if err := o.lacking(c, agents); err != nil {
 				return fmt.Errorf("%s, variant %s: %w", c.Scenario, c.Variant, err)
 			}
 		}
@@ -211,7 +216,7 @@ func (o *Options) preflight() error {
 }
 
 // lacking is what this machine lacks for a run of a case.
-func lacking(c *scenario.Case, agents bool, peer string) error {
+func (o *Options) lacking(c *scenario.Case, agents bool) error {
 	for _, a := range c.Agents {
 		if _, ok := agentKinds[a]; !ok && agents && a != scenario.AgentNone {
 			return fmt.Errorf("the agent %s cannot be run yet; give --without", a)
@@ -223,10 +228,11 @@ func lacking(c *scenario.Case, agents bool, peer string) error {
 		}
 	}
 	if c.Kubernetes {
-		spec, err := labSpec(c, agents, peer, "")
+		spec, err := labSpec(c, agents, o.Peer, "")
 		if err != nil {
 			return err
 		}
+		spec.KubernetesOptions.Version = o.Kubernetes
 		return spec.Preflight()
 	}
 	if c.APIServers {

@@ -86,6 +86,7 @@ func TestMistakesGetOneLineAndCodeTwo(t *testing.T) {
 		{[]string{"run", "flap", "--preset", "moon"}, `flap, variant main: lab.preset: "moon" is unknown; choose one of lan, rtt, one-way`},
 		{[]string{"run", "flap", "--hold", "10ms"}, `flap, variant main: phases.hold: 10ms is out of range; choose 1s to 1h`},
 		{[]string{"run", "flap", "--repeat", "0"}, `--repeat: 0 is out of range; choose 1 to 1000`},
+		{[]string{"run", "flap", "--kubernetes", "9"}, `--kubernetes: "9" is unknown; choose 1.35 or 1.37`},
 		{[]string{"judge", t.TempDir()}, "it holds neither run.json nor runs/; give the directory that"},
 		{[]string{"report", t.TempDir()}, "has no report.json"},
 	} {

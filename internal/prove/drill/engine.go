@@ -24,9 +24,11 @@ type engine struct {
 	c      *scenario.Case
 	agents bool
 	peer   string
-	exe    string // this program, for probers and agents
-	log    *slog.Logger
-	show   *progress
+	// kubernetes is the version of its programs, "" for the lab's default.
+	kubernetes string
+	exe        string // this program, for probers and agents
+	log        *slog.Logger
+	show       *progress
 
 	clock clock
 	w     *record.Writer
@@ -120,6 +122,7 @@ func (e *engine) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	spec.KubernetesOptions.Version = e.kubernetes
 	if e.lab, err = lab.Start(ctx, spec, e.log); err != nil {
 		return fmt.Errorf("start lab: %w", err)
 	}

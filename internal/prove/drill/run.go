@@ -34,6 +34,9 @@ type Options struct {
 	Overwrite bool
 	// Peer is the etcd version of the lab, "" for the one built in.
 	Peer string
+	// Kubernetes is the version of the lab's Kubernetes programs, "" for the
+	// lab's default.
+	Kubernetes string
 	// Preset and Hold replace those of the scenario when set.
 	Preset string
 	Hold   time.Duration
@@ -164,7 +167,7 @@ func (o Options) runOnce(ctx context.Context, c *scenario.Case, agents bool, dir
 	}
 	label := fmt.Sprintf("%s, leader %s, %s the agents", c.Scenario, leaders(c), sideOf(agents))
 	e := &engine{
-		c: c, agents: agents, peer: o.Peer, exe: exe, w: w,
+		c: c, agents: agents, peer: o.Peer, kubernetes: o.Kubernetes, exe: exe, w: w,
 		log: log.With("variant", c.Variant, "agents", agents), show: newProgress(o.Progress, label),
 	}
 	defer e.show.done()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,9 @@ const (
 	nightlyKubernetes = "1.37"
 )
 
+// KubernetesVersions are those that a lab can run, the default first.
+func KubernetesVersions() []string { return []string{defaultKubernetes, nightlyKubernetes} }
+
 // kubernetesPorts are taken on nodes with Kubernetes.
 var kubernetesPorts = map[int]string{
 	APIServerPort: "the apiservers", controllerManagerPort: "the controller managers", schedulerPort: "the schedulers",
@@ -49,8 +53,8 @@ func (s *Spec) completeKubernetes() error {
 	if o.Version == "" {
 		o.Version = defaultKubernetes
 	}
-	if o.Version != defaultKubernetes && o.Version != nightlyKubernetes {
-		return fmt.Errorf("kubernetes_options.version is %q: use %s or %s", o.Version, defaultKubernetes, nightlyKubernetes)
+	if all := KubernetesVersions(); !slices.Contains(all, o.Version) {
+		return fmt.Errorf("kubernetes_options.version is %q: use %s", o.Version, strings.Join(all, " or "))
 	}
 	if o.NodeServer != "" {
 		if err := checkServer(o.NodeServer); err != nil {
