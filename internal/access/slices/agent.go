@@ -264,7 +264,7 @@ func (a *agent) pass(ctx context.Context) error {
 	if err != nil {
 		err = a.excuse(err)
 	}
-	s, self, facts = a.look()
+	s, self, facts = a.consider()
 	a.judgeReady(&s, &self, &facts)
 	if s.view.ZonesKnown || a.now() > tick {
 		a.problems.replace(planned, a.planProblems(&cfg, &s, &self, &facts))

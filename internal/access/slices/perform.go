@@ -72,7 +72,11 @@ func (a *agent) tried(w *plan.Write, err error) int {
 		return 0
 	}
 	least, most := bounds(err)
-	return a.restraint.note(a.clock(), keyOf(w), least, most, err == nil)
+	tries := a.restraint.note(a.clock(), keyOf(w), least, most, err == nil)
+	if w.Takes && w.Slice.Name != "" && !w.Slice.Ready && kubeapi.Code(err) > 0 {
+		a.restraint.rows[keyOf(w)].ends = w.Slice.Name
+	}
+	return tries
 }
 
 func (a *agent) tell(w *plan.Write) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
@@ -39,6 +40,8 @@ type row struct {
 	first, last, until time.Time
 	tries              int
 	done               bool // the last one succeeded
+	// ends is the slice that it was to make unready, and the API refused that.
+	ends string
 }
 
 // note takes in a try of a write that ended now, and returns how many there have
@@ -79,18 +82,42 @@ func (r *restraint) left(now time.Time, key string) time.Duration {
 	return 0
 }
 
-// hold is how long a plan has to wait: until one of its writes need not.
+// hold is how long a plan has to wait: until one of its writes need not. What
+// comes after a write that failed does not count, for nothing is done after one
+// that fails: it would have the failing one tried at once, again and again.
 func (r *restraint) hold(now time.Time, writes []plan.Write) time.Duration {
 	var least time.Duration
 	for i := range writes {
-		switch left := r.left(now, keyOf(&writes[i])); {
-		case left == 0:
+		key := keyOf(&writes[i])
+		left := r.left(now, key)
+		if left == 0 {
 			return 0
-		case least == 0 || left < least:
+		}
+		if least == 0 || left < least {
 			least = left
+		}
+		if r.undone(key) == 0 {
+			return least
 		}
 	}
 	return least
+}
+
+// held are the slices that were to become unready, which was refused and is not to
+// be tried again yet, and when the first of them is.
+func (r *restraint) held(now time.Time) (names []string, least time.Duration) {
+	for _, each := range r.rows {
+		left := each.until.Sub(now)
+		if each.ends == "" || each.done || left <= 0 {
+			continue
+		}
+		names = append(names, each.ends)
+		if least == 0 || left < least {
+			least = left
+		}
+	}
+	slices.Sort(names)
+	return names, least
 }
 
 // undone is how often a write has been done that is planned again; 0 where the

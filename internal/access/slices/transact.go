@@ -77,10 +77,22 @@ func (a *agent) acquire(ctx context.Context) (bool, error) {
 // mustWithdraw says that the own endpoint is ready and its apiserver is not, as
 // far as the watches have shown.
 func (a *agent) mustWithdraw() bool {
-	s, self, facts := a.look()
+	s, self, facts := a.consider()
 	cfg := a.config()
 	writes := plan.Withdraw(&cfg, &self, &s.view, &facts)
 	return len(writes) > 0 && a.restraint.hold(a.clock(), writes) == 0
+}
+
+// consider is what is known now, and which endpoints cannot be made unready. It is
+// of the loop's goroutine.
+func (a *agent) consider() (sight, plan.Self, plan.Facts) {
+	s, self, facts := a.look()
+	held, left := a.restraint.held(a.clock())
+	if len(held) > 0 {
+		facts.Held = held
+		a.wake(left)
+	}
+	return s, self, facts
 }
 
 // wake has the loop look once more after d, or sooner. It is of the loop's
@@ -148,7 +160,7 @@ func (a *agent) round(ctx context.Context) (planned []plan.Write, tried bool, er
 	if err != nil {
 		return nil, false, err
 	}
-	_, self, facts := a.look()
+	_, self, facts := a.consider()
 	cfg := a.config()
 	planned = plan.Shared(&cfg, &self, &s.view, &facts)
 	if len(planned) == 0 || a.restraint.hold(a.clock(), planned) > 0 {
@@ -195,7 +207,7 @@ func (a *agent) withdraw(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, self, facts := a.look()
+	_, self, facts := a.consider()
 	cfg := a.config()
 	return a.perform(ctx, &s, plan.Withdraw(&cfg, &self, &s.view, &facts))
 }

@@ -76,7 +76,7 @@ func TestCombinedFollowsThePlan(t *testing.T) {
 	s := scene{slices: []Slice{endpoint("1", "a"), endpoint("2", "b")}, zones: "ab", health: Unready, node: "1"}
 	cfg, self, v := Default(), s.self(), s.view()
 	v.Combined = &Combined{Version: "5", Owner: Ours, Family: IPv4}
-	want := "update kubernetes-2 b [a b] ready; update kubernetes-1 a [a] unready; update-combined 1/a=false 2/b=true"
+	want := "update kubernetes-2 b [a b] ready for kubernetes-1@1; update kubernetes-1 a [a] unready; update-combined 1/a=false 2/b=true"
 	if got := story(Shared(&cfg, &self, &v, &Facts{})); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

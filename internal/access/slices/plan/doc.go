@@ -47,6 +47,10 @@
 // for a second (its holder may be dead) withdraws without it. That can leave a
 // zone with two adopters while the Lease changes hands; the next holder mends it.
 //
+// Refused: an agent whom the API refuses to make an endpoint unready goes on, until
+// it may try again, as if that endpoint served (Facts.Held), for to all others it
+// does; were it to have the zones adopted all the same, they would undo that.
+//
 // # Leaning
 //
 // An endpoint serves everybody, and each zone it hints, while it is ready. A

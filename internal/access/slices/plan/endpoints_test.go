@@ -40,7 +40,7 @@ func TestEndpoints(t *testing.T) {
 		{"of before", all(a, b), ours(a, b), object("2", "9"), Ready, "update-endpoints 10.0.0.1:6443 10.0.0.2:6443"},
 		{"in another shape", all(a, b), ours(a, b), but(object("1", "2"), func(e *Endpoints) { e.Odd = true }), Ready, "update-endpoints 10.0.0.1:6443 10.0.0.2:6443"},
 		{"an unready one is not in it", all(adopts, down), ours(adopts, down), object("1", "2"), Ready, "update-endpoints 10.0.0.1:6443"},
-		{"goes with the slice", all(a, b), ours(a, b), object("1", "2"), Unready, "update kubernetes-2 b [a b] ready; update kubernetes-1 a [a] unready; update-combined 1/a=false 2/b=true; update-endpoints 10.0.0.2:6443"},
+		{"goes with the slice", all(a, b), ours(a, b), object("1", "2"), Unready, "update kubernetes-2 b [a b] ready for kubernetes-1@1; update kubernetes-1 a [a] unready; update-combined 1/a=false 2/b=true; update-endpoints 10.0.0.2:6443"},
 		{"the last one stays", all(a), ours(a), object("1"), Unready, ""},
 		{"the reconciler's", all(a, b), reconciled, object(), Ready, ""},
 		{"by port, then by address", all(changed(a, func(s *Slice) { s.Port = 7443 }), b), ours(changed(a, func(s *Slice) { s.Port = 7443 }), b), object(), Ready, "update-combined 2/b=true; update-endpoints 10.0.0.2:6443 10.0.0.1:7443"},

@@ -113,7 +113,7 @@ func (p *planner) needed(zone string, pool []*cell) bool {
 		return false
 	}
 	for _, w := range pool {
-		if w.room() || w.Hinted(zone) || contains(w.add, zone) {
+		if !w.held && w.room() || w.Hinted(zone) || contains(w.add, zone) {
 			return true
 		}
 	}
@@ -121,15 +121,15 @@ func (p *planner) needed(zone string, pool []*cell) bool {
 }
 
 // support finds who goes on serving a zone (or everybody: "") when c stops, and
-// with mark leans on it. Whoever gets a hint in this plan is written anyway,
-// which leans as well.
+// with mark leans on it: also on who gets a hint in this plan and is written
+// anyway, for others are told by it who is about to go (see planner.prefer).
 func (p *planner) support(c *cell, zone string, pool []*cell, mark bool) bool {
 	if c.taken || len(c.add) > 0 || c.lean != "" {
 		return false // one write a plan
 	}
 	var best *cell
 	for _, w := range pool {
-		if w == c || w.taken || w.end || contains(w.drop, zone) {
+		if w == c || w.held || w.taken || w.end || contains(w.drop, zone) {
 			continue
 		}
 		if zone != "" && !w.Hinted(zone) && !contains(w.add, zone) {
@@ -142,8 +142,21 @@ func (p *planner) support(c *cell, zone string, pool []*cell, mark bool) bool {
 	if best == nil {
 		return false
 	}
-	if mark && len(best.add) == 0 && !strings.Contains(best.lean, c.Name+"@") {
-		best.lean = strings.TrimPrefix(best.lean+","+c.Name+"@"+c.Version, ",")
+	if mark {
+		best.relyOn(c)
 	}
 	return true
+}
+
+// relyOn has the write of c say that somebody wants to end o as it is.
+func (c *cell) relyOn(o *cell) {
+	if !strings.Contains(c.lean, o.Name+"@") {
+		c.lean = strings.TrimPrefix(c.lean+","+o.Name+"@"+o.Version, ",")
+	}
+}
+
+// reliedOn says that somebody wanted to end o as it is, relying on c. It cannot
+// be so both ways: the later of the two leans changed what the other names.
+func (c *cell) reliedOn(o *cell) bool {
+	return c.Lean != "" && contains(strings.Split(c.Lean, ","), o.Name+"@"+o.Version)
 }

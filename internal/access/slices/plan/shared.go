@@ -62,6 +62,9 @@ type cell struct {
 	fit    bool
 	lapsed bool
 	quiet  bool
+	// held: it should be unready, and cannot be made so now. It keeps what it
+	// serves and is given nothing, and nobody relies on it.
+	held   bool
 	steady bool
 	// add are hints to be added, drop to be taken away, lean what relies on it.
 	add, drop []string
@@ -104,7 +107,7 @@ func (p *planner) load(family Family) {
 		}
 		c := cell{Slice: s, own: s.Name == SliceName(p.self.Node, family)}
 		c.lapsed, c.quiet = p.lapsed(s), p.quiet(s)
-		c.steady = contains(p.f.Steady, s.Name)
+		c.steady, c.held = contains(p.f.Steady, s.Name), contains(p.f.Held, s.Name)
 		c.fit = s.Ready && s.Zone != "" && s.Hinted(s.Zone) && !c.lapsed && !(c.own && p.goes(family))
 		p.cells = append(p.cells, c)
 	}
@@ -146,20 +149,29 @@ func token(v *View, role Role, name string) string {
 	return ""
 }
 
-// pool is who may serve: the fit, or where nobody is fit whoever is ready.
+// pool is who may serve: the fit, and then the held, or where nobody is fit
+// whoever is ready.
 func (p *planner) pool() []*cell {
 	fit, ready := make([]*cell, 0, len(p.cells)), make([]*cell, 0, len(p.cells))
+	var held []*cell
 	for i := range p.cells {
 		c := &p.cells[i]
-		if c.fit {
+		able := c.Ready && c.Zone != "" && c.mended == ""
+		switch {
+		case c.fit:
 			fit = append(fit, c)
+		case able && c.held:
+			held = append(held, c)
 		}
-		if c.Ready && c.Zone != "" && c.mended == "" {
+		if able {
 			ready = append(ready, c)
 		}
 	}
 	if len(fit) > 0 {
-		return fit
+		return append(fit, held...)
+	}
+	for _, c := range ready {
+		c.held = false // all are alike
 	}
 	return ready
 }
@@ -236,7 +248,7 @@ func (p *planner) zoneOf(c *cell) string {
 func (p *planner) doom() {
 	for i := range p.cells {
 		c := &p.cells[i]
-		c.end = c.Ready && c.mended == "" && (c.lapsed || c.own && p.goes(c.Family))
+		c.end = c.Ready && c.mended == "" && !c.held && (c.lapsed || c.own && p.goes(c.Family))
 		if p.alone {
 			c.end = c.end && c.own
 		}

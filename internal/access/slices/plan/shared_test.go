@@ -63,27 +63,27 @@ func TestShared(t *testing.T) {
 		{"nothing to do", scene{slices: abc, zones: "abc", health: Ready, node: "1"}, ""},
 		{
 			"the own is unready: its zone is adopted first", scene{slices: abc, zones: "abc", health: Unready, node: "1"},
-			"update kubernetes-2 b [a b] ready; update kubernetes-1 a [a] unready",
+			"update kubernetes-2 b [a b] ready for kubernetes-1@1; update kubernetes-1 a [a] unready",
 		},
 		{
 			"the witness adopts first", scene{slices: abc, zones: "abc", health: Unready, node: "1", witnesses: []string{"c"}},
-			"update kubernetes-3 c [a c] ready; update kubernetes-1 a [a] unready",
+			"update kubernetes-3 c [a c] ready for kubernetes-1@1; update kubernetes-1 a [a] unready",
 		},
 		{
 			"who is late adopts last", scene{slices: abc, zones: "abc", health: Unready, node: "1", witnesses: []string{"c"}, leases: still, facts: Facts{Quiet: []Silence{{"3", "l3", "7"}}}},
-			"update kubernetes-2 b [a b] ready; update kubernetes-1 a [a] unready",
+			"update kubernetes-2 b [a b] ready for kubernetes-1@1; update kubernetes-1 a [a] unready",
 		},
 		{
 			"who was late has renewed in what is read anew", scene{slices: abc, zones: "abc", health: Unready, node: "1", witnesses: []string{"c"}, leases: still, facts: Facts{Quiet: []Silence{{"3", "l3", "6"}}}},
-			"update kubernetes-3 c [a c] ready; update kubernetes-1 a [a] unready",
+			"update kubernetes-3 c [a c] ready for kubernetes-1@1; update kubernetes-1 a [a] unready",
 		},
 		{
 			"who is not reached adopts last, for the own zone", scene{slices: abc, zones: "abc", health: Unready, node: "1", witnesses: []string{"c"}, facts: Facts{Unreached: []string{"3"}}},
-			"update kubernetes-2 b [a b] ready; update kubernetes-1 a [a] unready",
+			"update kubernetes-2 b [a b] ready for kubernetes-1@1; update kubernetes-1 a [a] unready",
 		},
 		{
 			"nobody is reached: the ways may be odd, and the witness adopts", scene{slices: abc, zones: "abc", health: Unready, node: "1", witnesses: []string{"c"}, facts: Facts{Unreached: []string{"2", "3"}}},
-			"update kubernetes-3 c [a c] ready; update kubernetes-1 a [a] unready",
+			"update kubernetes-3 c [a c] ready for kubernetes-1@1; update kubernetes-1 a [a] unready",
 		},
 		{
 			"who is not reached is reached by other zones", scene{slices: []Slice{endpoint("1", "a"), endpoint("2", "b"), endpoint("3", "c")}, zones: "abcd", health: Ready, node: "1", witnesses: []string{"c"}, facts: Facts{Unreached: []string{"3"}}},
@@ -92,7 +92,7 @@ func TestShared(t *testing.T) {
 		{
 			"the adopter is not reached any more: another adopts beside it",
 			scene{slices: []Slice{unready(endpoint("1", "a")), endpoint("2", "b", "a"), endpoint("3", "c")}, zones: "abc", health: Unready, node: "1", facts: Facts{Unreached: []string{"2"}}},
-			"update kubernetes-3 c [a c] ready",
+			"update kubernetes-3 c [a c] ready for kubernetes-2@1",
 		},
 		{
 			"and the first lets go",
@@ -115,14 +115,14 @@ func TestShared(t *testing.T) {
 		{
 			"an adopter withdraws: all its zones go elsewhere",
 			scene{slices: []Slice{endpoint("1", "a", "b"), unready(endpoint("2", "b")), endpoint("3", "c")}, zones: "abc", health: Unready, node: "1"},
-			"update kubernetes-3 c [a b c] ready; update kubernetes-1 a [a] unready",
+			"update kubernetes-3 c [a b c] ready for kubernetes-1@1; update kubernetes-1 a [a] unready",
 		},
 		{
 			"nearest", scene{slices: abc, zones: "abc", health: Unready, node: "1", leases: []Lease{
 				{Role: Agent, Name: "l1", Node: "1", Distances: []Distance{{"2", 40}, {"3", 9}}},
 				{Role: Agent, Name: "l2", Node: "2", Distances: []Distance{{"1", 8}}},
 			}},
-			"update kubernetes-2 b [a b] ready; update kubernetes-1 a [a] unready",
+			"update kubernetes-2 b [a b] ready for kubernetes-1@1; update kubernetes-1 a [a] unready",
 		},
 		{
 			"the last one stays", scene{slices: []Slice{endpoint("1", "a", "b"), unready(endpoint("2", "b"))}, zones: "ab", health: Unready, node: "1"}, "",
@@ -134,7 +134,7 @@ func TestShared(t *testing.T) {
 		},
 		{
 			"no sign of life: adopted, then marked", scene{slices: abc, zones: "abc", health: Ready, node: "1", facts: lapsed, leases: still},
-			"update kubernetes-1 a [a c] ready; update kubernetes-3 c [c] unready by 1",
+			"update kubernetes-1 a [a c] ready for kubernetes-3@1; update kubernetes-3 c [c] unready by 1",
 		},
 		{"its endpoint turned ready since", scene{slices: abc, zones: "abc", health: Ready, node: "1", facts: Facts{Lapsed: []Lapse{{Node: "3", Agent: "l3", AgentToken: "7", Identity: "i3", IdentityToken: "8"}}}, leases: still}, ""},
 		{"a sign of life in what is read anew", scene{slices: abc, zones: "abc", health: Ready, node: "1", facts: lapsed, leases: moved}, ""},
@@ -153,6 +153,31 @@ func TestShared(t *testing.T) {
 			"two adopters: the better one stays",
 			scene{slices: []Slice{endpoint("1", "a", "d"), endpoint("2", "b", "d")}, zones: "abd", health: Ready, node: "1", witnesses: []string{"b"}},
 			"update kubernetes-2 b [b d] ready for kubernetes-1@1; update kubernetes-1 a [a] ready",
+		},
+		{
+			"two adopters, of which the owner of the better relies on the other: that one stays",
+			scene{slices: []Slice{changed(endpoint("1", "a", "d"), func(s *Slice) { s.Lean = "kubernetes-3@1,kubernetes-2@1" }), endpoint("2", "b", "d")}, zones: "abd", health: Ready, node: "1", witnesses: []string{"b"}},
+			"update kubernetes-1 a [a d] ready for kubernetes-2@1; update kubernetes-2 b [b] ready",
+		},
+		{
+			"and did so of an older state: that says nothing",
+			scene{slices: []Slice{changed(endpoint("1", "a", "d"), func(s *Slice) { s.Lean = "kubernetes-2@0" }), endpoint("2", "b", "d")}, zones: "abd", health: Ready, node: "1", witnesses: []string{"b"}},
+			"update kubernetes-2 b [b d] ready for kubernetes-1@1; update kubernetes-1 a [a] ready for kubernetes-2@0",
+		},
+		{
+			"refused to withdraw: it keeps what it serves, and another adopts the rest",
+			scene{slices: []Slice{endpoint("1", "a", "c"), endpoint("2", "b")}, zones: "abcd", health: Unready, node: "1", witnesses: []string{"a"}, facts: Facts{Held: []string{"kubernetes-1"}}},
+			"update kubernetes-2 b [b d] ready",
+		},
+		{
+			"refused to withdraw: nobody relies on it",
+			scene{slices: []Slice{endpoint("1", "a"), endpoint("2", "b", "a")}, zones: "ab", health: Unready, node: "1", facts: Facts{Held: []string{"kubernetes-1"}, Steady: []string{"kubernetes-1"}}},
+			"",
+		},
+		{
+			"refused to withdraw, and the other gives no sign: nobody is sure of any",
+			scene{slices: []Slice{endpoint("1", "a"), endpoint("3", "c")}, zones: "ac", health: Unready, node: "1", leases: still, facts: Facts{Lapsed: lapsed.Lapsed, Held: []string{"kubernetes-1"}}},
+			"",
 		},
 		{"its own is back, not for long", scene{slices: []Slice{endpoint("1", "a"), endpoint("2", "b", "a")}, zones: "ab", health: Ready, node: "2"}, ""},
 		{
@@ -184,7 +209,7 @@ func TestWithdraw(t *testing.T) {
 		{"last", scene{slices: []Slice{endpoint("1", "a")}, zones: "ab", health: Unready, node: "1"}, ""},
 		{
 			"its own zones alone, and no other work", scene{slices: []Slice{endpoint("1", "a"), endpoint("2", "b"), endpoint("3", "c", "x")}, zones: "abcd", health: Unready, node: "1"},
-			"update kubernetes-2 b [a b] ready; update kubernetes-1 a [a] unready",
+			"update kubernetes-2 b [a b] ready for kubernetes-1@1; update kubernetes-1 a [a] unready",
 		},
 	}
 	for _, test := range tests {
@@ -207,7 +232,7 @@ func TestMoreZonesThanHints(t *testing.T) {
 		}
 	}
 	s.health = Unready
-	want := "update kubernetes-2 b [a b c d e f g h] ready; update kubernetes-1 a [a] unready"
+	want := "update kubernetes-2 b [a b c d e f g h] ready for kubernetes-1@1; update kubernetes-1 a [a] unready"
 	if got := s.share(Shared); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -219,7 +244,7 @@ func TestNodesNotRead(t *testing.T) {
 	s := scene{slices: []Slice{endpoint("1", "a"), endpoint("2", "b", "d")}, health: Unready, node: "1"}
 	cfg, self, v := Default(), s.self(), s.view()
 	v.ZonesKnown = false
-	want := "update kubernetes-2 b [a b d] ready; update kubernetes-1 a [a] unready"
+	want := "update kubernetes-2 b [a b d] ready for kubernetes-1@1; update kubernetes-1 a [a] unready"
 	got := Shared(&cfg, &self, &v, &s.facts)
 	if got := story(got[:2]); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -235,14 +260,14 @@ func TestFamiliesAreJudgedApart(t *testing.T) {
 	cfg, self, v := Default(), s.self(), s.view()
 	self.Addresses = append(self.Addresses, Address{IPv6, "fd00::1"})
 	// The last IPv6 endpoint adopts b and stays, whatever its apiserver says.
-	want := "update kubernetes-2 b [a b] ready; update kubernetes-1-ipv6 a [a b] ready; update kubernetes-1 a [a] unready"
+	want := "update kubernetes-2 b [a b] ready for kubernetes-1@1; update kubernetes-1-ipv6 a [a b] ready; update kubernetes-1 a [a] unready"
 	if got := story(Shared(&cfg, &self, &v, &s.facts)[:3]); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	self.Addresses, self.Health = self.Addresses[:1], Ready
 	s.slices = append(s.slices, six(endpoint("2", "b")))
 	v = s.view()
-	if got := story(Shared(&cfg, &self, &v, &s.facts)[:2]); got != "update kubernetes-2-ipv6 b [a b] ready; update kubernetes-1-ipv6 a [a] unready" {
+	if got := story(Shared(&cfg, &self, &v, &s.facts)[:2]); got != "update kubernetes-2-ipv6 b [a b] ready for kubernetes-1-ipv6@1; update kubernetes-1-ipv6 a [a] unready" {
 		t.Errorf("a family that the node has no more: %q", got)
 	}
 	v.Slices[1].Ready = false

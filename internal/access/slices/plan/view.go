@@ -51,7 +51,8 @@ type Slice struct {
 	// matters, which a watch cannot hide that misses what was in between.
 	ReadyFrom string
 	// Lean is ReliedOnAnnotation: which state of which slices somebody wanted
-	// to end, relying on this one. Only its change matters.
+	// to end, relying on this one. Its change is what keeps the last server of a
+	// zone; what it says only chooses between two adopters.
 	Lean string
 	// Odd says that the object is ours but not in the shape we write: not one
 	// endpoint with one address and one port named https, or labels missing.

@@ -76,6 +76,10 @@ type Facts struct {
 	// to, again and again. They adopt its zone last: the zone's clients take the
 	// same ways.
 	Unreached []string
+	// Held are slices that this agent was refused to make unready, and does not try
+	// again yet. Until then they serve as all others see them: to have somebody
+	// adopt their zones beside them is undone by the others, again and again.
+	Held []string
 	// Steady are slices that have been ready for GiveBack without a break.
 	Steady []string
 	// Phase is what is known of the apiservers' reconciler, and Probed the

@@ -67,7 +67,7 @@ func (p *planner) place(zone string, pool []*cell) {
 		return
 	}
 	for _, c := range pool {
-		if c.Zone != zone && c.Hinted(zone) && (steady || c != keeper) {
+		if c.Zone != zone && c.Hinted(zone) && !c.held && (steady || c != keeper) {
 			c.drop = append(c.drop, zone)
 		}
 	}
@@ -85,13 +85,16 @@ func (p *planner) choose(zone string, pool []*cell, replaced *cell) bool {
 	var best *cell
 	for _, c := range pool {
 		switch {
-		case c.Hinted(zone), !c.room(), replaced != nil && p.unreached(c, zone):
+		case c.held, c.Hinted(zone), !c.room(), replaced != nil && p.unreached(c, zone):
 		case best == nil, p.prefer(c, best, zone):
 			best = c
 		}
 	}
 	if best != nil {
 		best.add = append(best.add, zone)
+		if replaced != nil {
+			best.relyOn(replaced) // others, who reach both, let the same one go
+		}
 	}
 	return best != nil
 }
@@ -105,17 +108,25 @@ func (p *planner) unreached(c *cell, zone string) bool {
 func (p *planner) release(pool []*cell) {
 	for _, c := range pool {
 		for _, h := range c.Hints {
-			if h != c.Zone && p.v.nodes(h) == 0 {
+			if h != c.Zone && !c.held && p.v.nodes(h) == 0 {
 				c.drop = append(c.drop, h)
 			}
 		}
 	}
 }
 
-// prefer says that a is a better adopter of the zone than b.
+// prefer says that a is a better adopter of the zone than b. One that is relied
+// on by who wants to end the other comes early: else an owner whose own writes are
+// refused would have it adopt again and again, and the others would undo it.
 func (p *planner) prefer(a, b *cell, zone string) bool {
 	if ua, ub := p.unreached(a, zone), p.unreached(b, zone); ua != ub {
 		return ub
+	}
+	if a.held != b.held {
+		return a.held // it cannot let go
+	}
+	if ra, rb := a.reliedOn(b), b.reliedOn(a); ra != rb {
+		return ra
 	}
 	if a.quiet != b.quiet {
 		return b.quiet
