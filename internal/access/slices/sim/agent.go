@@ -64,15 +64,15 @@ type agent struct {
 	alone  bool
 	rounds int
 	plan   []plan.Write
-	fresh  *request // the reading that the plan rests on
-	// row is since when its writes are refused, 0 if the last one was not, and
-	// waits until when it tries nothing that needs the Lease because of that.
-	row, waits time.Duration
-	wants      time.Duration // since when it wants the Lease; 0 is not
-	until      time.Duration // it holds the Lease, by its own clock
-	mine       int           // the version of the Lease that is its own
-	seen       record        // the Lease as it last saw it
-	first      time.Duration // since when, by its own clock
+	fresh  *request      // the reading that the plan rests on
+	due    []plan.Write  // what the watches showed to be necessary
+	wants  time.Duration // since when it wants the Lease; 0 is not
+	until  time.Duration // it holds the Lease, by its own clock
+	mine   int           // the version of the Lease that is its own
+	seen   record        // the Lease as it last saw it
+	first  time.Duration // since when, by its own clock
+
+	restraint restraint
 }
 
 // clock is the agent's own time.
@@ -218,28 +218,65 @@ func (w *World) nudge(a *agent) {
 	}
 	a.alone = false
 	w.observe(a)
-	facts := a.observer.Facts(a.clock(w.now))
-	if own := plan.Own(&a.cfg, &a.self, &a.view, &facts); len(own) > 0 {
+	facts, held := w.facts(a)
+	own, wait := w.ownDue(a, &facts)
+	wait = sooner(wait, held)
+	if len(own) > 0 {
 		a.phase, a.plan, a.fresh = owning, own, nil
 		w.sendNext(a)
 		return
 	}
-	if len(w.shared(a, &facts)) == 0 {
+	a.due = w.shared(a, &facts)
+	if len(a.due) == 0 {
 		a.wants = 0
 		if facts.Due > 0 {
-			w.wake(a, time.Duration(float64(facts.Due)/a.rate)+time.Millisecond)
+			wait = sooner(wait, time.Duration(float64(facts.Due)/a.rate)+time.Millisecond)
 		}
-		return
-	}
-	if left := a.waits - w.now; left > 0 {
-		w.wake(a, left)
+		if wait > 0 {
+			w.wake(a, wait)
+		}
 		return
 	}
 	if a.wants == 0 {
 		a.wants = w.now
 	}
+	if left := a.restraint.hold(w.now, a.due); left > 0 {
+		w.wake(a, sooner(wait, left))
+		return
+	}
 	a.phase, a.rounds = looking, 0
 	w.send(a, request{verb: vLook})
+}
+
+// facts is what the agent knows, and when it may try again what it was refused.
+func (w *World) facts(a *agent) (facts plan.Facts, held time.Duration) {
+	facts = a.observer.Facts(a.clock(w.now))
+	facts.Held, held = a.restraint.held(w.now)
+	return facts, held
+}
+
+// ownDue is what the agent writes without the Lease, but for what has to wait,
+// and for how long that has to.
+func (w *World) ownDue(a *agent, facts *plan.Facts) (due []plan.Write, wait time.Duration) {
+	for _, o := range plan.Own(&a.cfg, &a.self, &a.view, facts) {
+		if left := a.restraint.left(w.now, &o); left > 0 {
+			wait = sooner(wait, left)
+		} else {
+			due = append(due, o)
+		}
+	}
+	return due, wait
+}
+
+// sooner is the shorter of two waits, of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	switch {
+	case a == 0:
+		return b
+	case b == 0:
+		return a
+	}
+	return min(a, b)
 }
 
 // shared is the plan for the view that the agent has at hand.

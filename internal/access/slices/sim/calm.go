@@ -35,7 +35,10 @@ func (w *World) calm() {
 		w.queue.push(e)
 		w.queue.seq = seq
 	}
-	w.shape.Lost, w.shape.Late = 0, 0
+	if w.shape.Lost > 0 || w.shape.Late > 0 {
+		w.shape.Lost, w.shape.Late = 0, 0
+		w.judge.lossless = w.now + latest
+	}
 	for i := range w.n { // what stands still goes on by itself
 		a := &w.agents[i]
 		w.Run(max(a.stopped-w.now, a.frozen-w.now, a.refused-w.now, 0))

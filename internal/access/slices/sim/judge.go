@@ -53,6 +53,11 @@ type judge struct {
 	overtaken time.Duration
 	// handed is when the Lease was last not in the hands of who can act.
 	handed time.Duration
+	// lossless is since when no request is lost, nor done late; made is until when
+	// a Lease that had to be made anew is nobody's.
+	lossless, made time.Duration
+	// refusals is, by agent, the row of its writes that were refused.
+	refusals [most]row
 	// unserved, doubled and empty are since when; never is not.
 	unserved, doubled [families][allZones]time.Duration
 	empty             [families]time.Duration
@@ -62,7 +67,7 @@ type judge struct {
 }
 
 func (j *judge) reset() {
-	*j = judge{tampered: never, moved: never, handed: never, overtaken: never}
+	*j = judge{tampered: never, moved: never, handed: never, overtaken: never, lossless: never, made: never}
 	for i := range most {
 		j.readySince[i], j.ableSince[i], j.deaf[i], j.heard[i] = never, never, never, never
 	}
@@ -365,15 +370,28 @@ func (w *World) inGoodHands() bool {
 	return w.judge.ableSince[l.holder] != never && a.clock(w.now) < a.until
 }
 
-// anyWell says that some endpoint that is ready should be: where none is,
-// nothing is taken away from any.
+// anyWell says that some endpoint that is ready should be, and may be known to:
+// where none is, nothing is taken away from any.
 func (w *World) anyWell() bool {
 	for o := firstSlice; o < firstAgent; o++ {
-		if s := w.store.slice(o); s != nil && s.Ready && w.ready(index(s.Node)) {
+		if s := w.store.slice(o); s != nil && s.Ready && w.ready(index(s.Node)) && !w.silent(o) {
 			return true
 		}
 	}
 	return false
+}
+
+// silent says that others may take the node of a slice for dead, by clocks that
+// run at a legal rate: neither Lease was renewed, nor did the slice turn ready.
+func (w *World) silent(o object) bool {
+	node := o / families
+	last := w.judge.revived[o]
+	for _, l := range []object{firstAgent + node, firstIdentity + node} {
+		if i := w.store.head[l]; i >= 0 {
+			last = max(last, w.store.leasedAt[i])
+		}
+	}
+	return w.now-last > w.shape.Settings.Lapse*98/100
 }
 
 func (w *World) anySlice(f int) bool {
@@ -399,8 +417,7 @@ func (w *World) lasts(since *time.Duration, is bool, able, bound time.Duration) 
 		return 0
 	}
 	from := max(*since, able)
-	lossless := w.shape.Lost == 0 && w.shape.Late == 0
-	if w.now-max(from, w.judge.handed) > bound || lossless && w.now-from > bound+passOn {
+	if w.now-max(from, w.judge.handed) > bound || w.now-max(from, w.judge.lossless, w.judge.made) > bound+passOn {
 		return w.now - from
 	}
 	return 0

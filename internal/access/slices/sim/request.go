@@ -11,6 +11,9 @@ import (
 // patience is how long an agent waits for an answer.
 const patience = 2500 * time.Millisecond
 
+// latest is how long after it was sent a request may be done.
+const latest = 20 * time.Second
+
 type verb uint8
 
 const (
@@ -70,7 +73,7 @@ func (w *World) send(a *agent, r request) {
 			there = -1
 		}
 	case w.chance(w.shape.Late):
-		there, back, q.unheard = w.between(patience/4, 20*time.Second), patience, true
+		there, back, q.unheard = w.between(patience/4, latest), patience, true
 	}
 	if q.unheard {
 		a.troubled = w.now + back
@@ -109,7 +112,8 @@ func (w *World) execLock(r *request) {
 		return
 	}
 	if !l.exists { // whoever had it before somebody deleted it does not know yet
-		w.judge.handed = w.now + turn
+		w.judge.made = w.now + turn
+		w.judge.handed = w.judge.made
 	}
 	w.store.rev++
 	*l = record{exists: true, holder: -1, rev: w.store.rev}
@@ -125,7 +129,6 @@ func (w *World) refuses(r *request) bool {
 	if w.now >= a.refused {
 		return false
 	}
-	a.troubled = max(a.troubled, w.now+patience)
 	switch a.refusal {
 	case 1:
 		return s.Node == name(r.agent)
@@ -137,9 +140,23 @@ func (w *World) refuses(r *request) bool {
 	return true
 }
 
+// refuse notes a refusal: who was refused for some time cannot know that it would
+// not be now, until it tries again after half that time.
+func (w *World) refuse(r *request) {
+	r.failed, r.refused = true, true
+	o := &w.judge.refusals[r.agent]
+	if o.until == 0 || o.over(w.now) {
+		*o = row{first: w.now}
+	}
+	wait := min(max((w.now-o.first)/2, leastWait), mostWait)
+	o.last, o.until = w.now, w.now+wait+wait/5
+	a := &w.agents[r.agent]
+	a.troubled = max(a.troubled, w.now+patience, o.until)
+}
+
 func (w *World) execWrite(r *request) {
 	if w.refuses(r) {
-		r.failed, r.refused = true, true
+		w.refuse(r)
 		return
 	}
 	before := w.sight()

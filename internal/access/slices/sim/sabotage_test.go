@@ -38,6 +38,8 @@ func TestSabotage(t *testing.T) {
 		{"lapses at once", rules{settings: func(s *plan.Settings) { s.Lapse = 13 * time.Second }}, "was only"},
 		{"an unready endpoint loses its zone", rules{mangle: unzone}, "without zone or hint"},
 		{"nothing is given back", drop(func(w plan.Write) bool { return strings.HasPrefix(w.Why, "gives back") }), "endpoints and 1 adopters"},
+		{"two adopters stay two", drop(func(w plan.Write) bool { return strings.HasPrefix(w.Why, "gives back") }), "has 2 adopters"},
+		{"a Lease is left alone for three turns", rules{dawdling: true}, "has no endpoint"},
 		{"nobody adopts", drop(func(w plan.Write) bool { return strings.HasPrefix(w.Why, "adopts") }), "has no endpoint"},
 		{"nobody restores", rules{hands: true, mangle: drop(func(w plan.Write) bool {
 			return strings.HasPrefix(w.Why, "ready as a last resort")
@@ -70,6 +72,24 @@ func TestDisagreement(t *testing.T) {
 	for seed := range count {
 		if r := w.schedule(seed, rules{distort: disagree}); r.Broken != "" {
 			t.Errorf("seed %d: %s", seed, r.Broken)
+		}
+	}
+}
+
+// TestRefused has the only agent refused while a zone wants an adopter. If it
+// tries it has half that time to find that it is refused no more; one that was
+// refused once and never tries again has none, and the 3 s that anybody has.
+func TestRefused(t *testing.T) {
+	for _, sulking := range []bool{false, true} {
+		w := NewWorld()
+		w.Reset(Shape{Settings: plan.Default(), Zones: []string{"a"}, Lag: 30 * time.Millisecond}, nil)
+		w.rules.sulking = sulking
+		w.Run(40 * time.Second)
+		w.apply(Fault{Do: Refuse, For: 20 * time.Second})
+		w.apply(Fault{Do: Populate, Zone: "b", P: 1})
+		w.Run(33 * time.Second)
+		if served := w.sight().served[0][1]; served == sulking || sulking != (w.judge.broken == "at 1m3.25s: for 3.25s zone b has no endpoint") {
+			t.Errorf("sulking %t: served %t, %s", sulking, served, w.judge.broken)
 		}
 	}
 }

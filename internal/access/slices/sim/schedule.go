@@ -26,6 +26,9 @@ type rules struct {
 	lawless bool
 	// hands are in our objects all the time.
 	hands bool
+	// dawdling agents leave a Lease alone for longer than a turn, and sulking ones
+	// what they were refused for good.
+	dawdling, sulking bool
 	// trusting agents take Leases from their watches when they read anew.
 	trusting bool
 }
@@ -38,6 +41,9 @@ func (w *World) schedule(seed uint64, bent rules) Result {
 	rng := rand.New(rand.NewPCG(seed, 0x736c69636573))
 	w.Reset(randomShape(rng), rng)
 	w.rules = bent
+	if w.shape.Lost > 0 || w.shape.Late > 0 {
+		w.judge.lossless = forever
+	}
 	if bent.settings != nil {
 		bent.settings(&w.cfg)
 		for i := range w.n {

@@ -34,7 +34,11 @@ func (w *World) looked(a *agent, r *request, good bool) {
 	case r.lock != a.seen:
 		a.seen, a.first = r.lock, now
 	}
-	free := r.lock.exists && (r.lock.holder < 0 || now-a.first >= turn)
+	after := turn
+	if w.rules.dawdling {
+		after = 3 * turn
+	}
+	free := r.lock.exists && (r.lock.holder < 0 || now-a.first >= after)
 	if !free && r.lock.exists && !w.rules.lawless {
 		w.again(a)
 		return
@@ -55,11 +59,13 @@ func (w *World) again(a *agent) {
 	w.rest(a, w.between(lookAgain, lookAgain+lookAgain/2))
 }
 
-// mustWithdraw says that the own endpoint should go, as far as the watches show.
+// mustWithdraw says that the own endpoint should go, as far as the watches show,
+// and that this need not wait.
 func (w *World) mustWithdraw(a *agent) bool {
 	w.observe(a)
-	facts := a.observer.Facts(a.clock(w.now))
-	return len(plan.Withdraw(&a.cfg, &a.self, &a.view, &facts)) > 0
+	facts, _ := w.facts(a)
+	withdrawal := plan.Withdraw(&a.cfg, &a.self, &a.view, &facts)
+	return len(withdrawal) > 0 && a.restraint.hold(w.now, withdrawal) == 0
 }
 
 func (w *World) took(a *agent, r *request, good bool) {
@@ -76,6 +82,9 @@ func (w *World) took(a *agent, r *request, good bool) {
 
 func (w *World) read(a *agent, r *request, good bool) {
 	if !good {
+		if !a.alone {
+			w.inVain(a, unanswered)
+		}
 		w.giveUp(a)
 		return
 	}
@@ -88,10 +97,23 @@ func (w *World) read(a *agent, r *request, good bool) {
 	if w.rules.distort != nil {
 		w.rules.distort(w, &a.view)
 	}
-	facts := a.observer.Facts(a.clock(w.now))
+	facts, _ := w.facts(a)
 	writes := w.shared(a, &facts)
 	a.rounds++
-	if len(writes) == 0 || a.rounds > 8 || !w.mayWrite(a) {
+	switch {
+	case a.alone && len(writes) > 0:
+	case len(writes) == 0 && !a.alone:
+		a.wants = 0
+		if a.rounds == 1 {
+			w.inVain(a, vain)
+		}
+		w.giveUp(a)
+		return
+	case len(writes) == 0, a.restraint.hold(w.now, writes) > 0, !w.mayWrite(a):
+		w.giveUp(a)
+		return
+	case a.rounds > 8:
+		w.inVain(a, vain)
 		w.giveUp(a)
 		return
 	}
@@ -108,7 +130,7 @@ func (w *World) mayWrite(a *agent) bool {
 // wrote goes on with the plan. A write that found another version ends it, and
 // everything is read anew; one without an answer ends the turn.
 func (w *World) wrote(a *agent, r *request, good bool) {
-	w.restrain(a, r, good)
+	w.tried(a, r, good)
 	switch {
 	case a.phase == owning && good && len(a.plan) > 0:
 		w.sendNext(a)
@@ -126,23 +148,34 @@ func (w *World) wrote(a *agent, r *request, good bool) {
 	}
 }
 
-// restrain spaces the tries of an agent whose writes are refused: each wait is
-// half the time that this has lasted.
-func (w *World) restrain(a *agent, r *request, good bool) {
+// tried notes what came of a write. One that found another version is planned
+// anew, and nothing of it waits.
+func (w *World) tried(a *agent, r *request, good bool) {
+	how := written
 	switch {
-	case good && len(a.plan) == 0:
-		a.row, a.waits = 0, 0
 	case r.refused:
-		if a.row == 0 {
-			a.row = w.now
-		}
-		a.waits = w.now + min(max((w.now-a.row)/2, lookAgain), 30*time.Second)
+		how = refused
+	case !good && r.done && r.failed:
+		return
+	case !good:
+		how = unanswered
+	}
+	a.restraint.note(w.now, &r.write, how, w.between)
+	if w.rules.sulking && r.refused {
+		a.restraint.find(keyOf(&r.write)).until = forever
+	}
+}
+
+// inVain notes that what was to be done was not found to be necessary, or not
+// read.
+func (w *World) inVain(a *agent, how outcome) {
+	for i := range a.due {
+		a.restraint.note(w.now, &a.due[i], how, w.between)
 	}
 }
 
 // giveUp ends the turn, and the Lease with it.
 func (w *World) giveUp(a *agent) {
-	a.wants = 0
 	if a.alone || a.clock(w.now) >= a.until {
 		w.rest(a, w.between(lookAgain, 2*lookAgain))
 		return

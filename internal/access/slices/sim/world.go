@@ -8,7 +8,10 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
 )
 
-const never = time.Duration(-1 << 62)
+const (
+	never   = time.Duration(-1 << 62)
+	forever = time.Duration(1 << 62)
+)
 
 // Shape is what a world starts as.
 type Shape struct {
