@@ -165,8 +165,8 @@ func (s *Session) AdminUp(now time.Duration) []Action {
 	return s.out
 }
 
-// Tick does what is due at now. What has arrived until now must have been handed to Receive
-// before.
+// Tick does what is due at now. What has arrived until now must have been handed
+// to Receive before.
 func (s *Session) Tick(now time.Duration) []Action {
 	s.out = s.out[:0]
 	if s.peer.heard && now >= s.expiry() {
@@ -194,8 +194,8 @@ func (s *Session) Next() (at time.Duration, ok bool) {
 // State is the session's state.
 func (s *Session) State() State { return s.state }
 
-// Released says whether the peer knows that this end is not Up, or is itself not to be
-// heard: nobody is left who could take the end of this session for a failure.
+// Released says whether the peer knows that this end is not Up, or is not heard
+// itself: nobody is left who could take the end of this session for a failure.
 func (s *Session) Released() bool { return s.peer.state == Down || s.peer.state == AdminDown }
 
 // become is the only place where the state changes.

@@ -3,8 +3,8 @@ package bfd
 import "time"
 
 // Packets leave after 75 to 90 % of the interval. RFC 5880 section 6.8.7 lets
-// the upper bound be 100 % where the multiplier is not 1; the tenth is kept back so
-// that a packet late by a few milliseconds, after two that were lost, still
+// the upper bound be 100 % where the multiplier is not 1; the tenth is kept back
+// so that a packet late by a few milliseconds, after two that were lost, still
 // arrives within a detection time of three.
 const (
 	jitterFrom = 75
