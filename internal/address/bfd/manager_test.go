@@ -201,7 +201,7 @@ func forge(t *testing.T, h *host, from string, ttl int, payload []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package bfd
 
 import (
+	"context"
 	"log/slog"
 	"time"
 )
@@ -58,7 +59,7 @@ func (h *Handle) changed(c Change) {
 		h.counters.Failures++
 		level = slog.LevelWarn
 	}
-	h.log.Log(nil, level, "BFD session changes", "from", c.From.String(), "to", c.To.String(),
+	h.log.Log(context.Background(), level, "BFD session changes", "from", c.From.String(), "to", c.To.String(),
 		"diag", c.Diag.String(), "remote", c.Remote.String(), "remote_diag", c.RemoteDiag.String())
 	h.tell(c)
 }
