@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	stdslices "slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,12 +110,40 @@ func bare(t *testing.T, peer string) *cluster {
 	return c
 }
 
+// step is one subtest. The lab may be in any state after one that failed, so the
+// others are not begun: one mistake is one failure.
+func (c *cluster) step(name string, run func()) {
+	outer := c.t
+	ok := outer.Run(name, func(t *testing.T) {
+		c.t = t
+		run()
+	})
+	if c.t = outer; !ok {
+		outer.Fatalf("%s: the rest is left out, since the lab may be in any state", name)
+	}
+}
+
+// tail is the end of what was logged, without what only a debugger reads: a
+// person looks for the last thing that an agent did.
+func (b *buffer) tail() string {
+	const most = 25
+	var kept []string
+	for line := range strings.Lines(b.String()) {
+		if !strings.Contains(line, `"level":"DEBUG"`) {
+			kept = append(kept, line)
+		}
+	}
+	from := max(0, len(kept)-most)
+	return fmt.Sprintf("(%d lines before)\n%s", from, strings.Join(kept[from:], ""))
+}
+
+// showLogs tells, after a failure, how the agents' logs end.
 func (c *cluster) showLogs() {
-	if !c.t.Failed() && !testing.Verbose() {
+	if !c.t.Failed() {
 		return
 	}
-	for site, a := range c.agents {
-		c.t.Logf("agent %s:\n%s", site, a.log)
+	for _, site := range stdslices.Sorted(maps.Keys(c.agents)) {
+		c.t.Logf("agent %s: %s", site, c.agents[site].log.tail())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,20 +53,25 @@ func startRouted(t *testing.T) *routed {
 			t.Errorf("close lab: %v", err)
 		}
 	})
-	r := &routed{&zoned{cluster: &cluster{t: t, lab: l, agents: map[string]*agent{}}, well: map[string]*agent{}}, map[string]*lab.Pod{}}
-	t.Cleanup(r.showLogs)
+	r := &routed{&zoned{cluster: &cluster{t: t, lab: l, agents: map[string]*agent{}}, timers: chooseTimers()}, map[string]*lab.Pod{}}
+	t.Cleanup(func() { r.t = t; r.showSlices(); r.showLogs() })
 	for _, start := range []func(context.Context) error{l.StartEtcd, l.StartAPIServers, l.StartKubernetes} {
 		if err := start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, site := range sites {
-		pod, err := l.RunPod(t.Context(), lab.PodSpec{Name: "client-" + site, Node: r.node(site), Port: 8080})
+	var mu sync.Mutex
+	r.atOnce("run pods", sites, func(site string) error {
+		m, err := l.Member("main", site)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
+		pod, err := l.RunPod(t.Context(), lab.PodSpec{Name: "client-" + site, Node: m.Node().Name(), Port: 8080})
+		mu.Lock()
+		defer mu.Unlock()
 		r.pods[site] = pod
-	}
+		return err
+	})
 	return r
 }
 
@@ -129,11 +135,13 @@ func TestDatapath(t *testing.T) {
 	for _, site := range sites {
 		r.run(site)
 	}
-	for _, site := range sites {
-		r.leadsTo(site, site, 60*time.Second)
-	}
-	t.Run("kube-proxy ignores the slice for readers", func(t *testing.T) { r.t = t; r.ignoresReaders() })
-	t.Run("a zone without an apiserver", func(t *testing.T) { r.t = t; r.adopts() })
+	r.cluster.step("each zone has its own", func() {
+		for _, site := range sites {
+			r.leadsTo(site, site, 60*time.Second)
+		}
+	})
+	r.cluster.step("kube-proxy ignores the slice for readers", r.ignoresReaders)
+	r.cluster.step("a zone without an apiserver", r.adopts)
 }
 
 // ignoresReaders makes a Service of its own, with one slice that leads to a pod

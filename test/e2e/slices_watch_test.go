@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	discovery "k8s.io/api/discovery/v1"
@@ -26,9 +28,9 @@ import (
 
 // onlooker follows the slices as kube-proxy does, and judges every state of them.
 type onlooker struct {
-	site string
-
 	mu       sync.Mutex
+	site     string // whose apiserver it asks
+	conns    []net.Conn
 	now      map[string]discovery.EndpointSlice
 	changes  []change
 	breaches []string
@@ -54,12 +56,8 @@ const mostOrphaned = 3 * time.Second
 func (z *zoned) watch(site string) *onlooker {
 	z.t.Helper()
 	o := &onlooker{site: site, now: map[string]discovery.EndpointSlice{}, orphn: map[string]time.Time{}}
-	a := z.apiserver(site)
-	node := z.member(site).Node()
 	f := kubeapi.Follower[discovery.EndpointSlice]{
-		Connect: func() (*kubeapi.Client, error) {
-			return kubeapi.New(kubeapi.Config{Server: a.URL(), CAFile: a.PKI().CA, CertFile: a.PKI().AdminCert, KeyFile: a.PKI().AdminKey, Dial: node.DialContext})
-		},
+		Connect: func() (*kubeapi.Client, error) { return o.connect(z.lab) },
 		Path:    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
 		Replace: o.replace, Apply: o.apply, Report: func(error) {},
 	}
@@ -76,6 +74,38 @@ func (z *zoned) watch(site string) *onlooker {
 		return nil
 	})
 	return o
+}
+
+// connect leads to the apiserver of the site that o is at.
+func (o *onlooker) connect(l *lab.Lab) (*kubeapi.Client, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	a, err := l.APIServer(o.site)
+	if err != nil {
+		return nil, err
+	}
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := a.Node().DialContext(ctx, network, address)
+		if err == nil {
+			o.mu.Lock()
+			o.conns = append(o.conns, conn)
+			o.mu.Unlock()
+		}
+		return conn, err
+	}
+	return kubeapi.New(kubeapi.Config{Server: a.URL(), CAFile: a.PKI().CA, CertFile: a.PKI().AdminCert, KeyFile: a.PKI().AdminKey, Dial: dial})
+}
+
+// move has the onlooker ask another site's apiserver. One that shall stop waits for
+// watches until it is killed.
+func (o *onlooker) move(site string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.site = site
+	for _, conn := range o.conns {
+		_ = conn.Close()
+	}
+	o.conns = nil
 }
 
 func (o *onlooker) replace(all []discovery.EndpointSlice) {
@@ -197,19 +227,40 @@ func (o *onlooker) settle(z *zoned, what string) {
 	for _, b := range o.breaches {
 		z.t.Errorf("%s, seen at %s: %s", what, o.site, b)
 	}
-	if len(o.breaches) > 0 {
-		for _, c := range o.changes {
-			z.t.Logf("%s %s %s", c.at.Format("15:04:05.000"), c.name, c.text)
-		}
-	}
 	o.breaches = nil
 }
 
-// demandZones begins the time in which zones count.
-func (o *onlooker) demandZones() {
+// showChanges tells the last changes.
+func (o *onlooker) showChanges(t *testing.T) {
+	const most = 40
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.zoned = true
+	from := max(0, len(o.changes)-most)
+	t.Logf("the last %d of %d changes, seen at %s:", len(o.changes)-from, len(o.changes), o.site)
+	for _, c := range o.changes[from:] {
+		t.Logf("  %s %s %s", c.at.Format("15:04:05.000"), c.name, c.text)
+	}
+}
+
+// written is how many changes there were so far.
+func (o *onlooker) written() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.writes
+}
+
+func zoneOf(e *discovery.Endpoint) string {
+	if e.Zone == nil {
+		return ""
+	}
+	return *e.Zone
+}
+
+// demandZones begins the time in which zones count, or ends it.
+func (o *onlooker) demandZones(demand bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.zoned = demand
 }
 
 // manifest applies what `holdfast slices manifest` prints.
@@ -293,54 +344,60 @@ func (z *zoned) awaitProblem(site, code string, want bool, within time.Duration)
 	})
 }
 
-// restart brings an apiserver back with another reconciler.
-func (z *zoned) restart(site, reconciler string) {
+// restart brings apiservers back, beside one another, with another reconciler.
+func (z *zoned) restart(reconciler string, of ...string) {
 	z.t.Helper()
-	a := z.apiserver(site)
-	if err := a.Stop(z.within(30 * time.Second)); err != nil {
-		z.t.Fatal(err)
-	}
-	if err := a.Reconcile(reconciler); err != nil {
-		z.t.Fatal(err)
-	}
-	if err := a.Start(z.within(60 * time.Second)); err != nil {
-		z.t.Fatal(err)
-	}
+	ctx := z.within(90 * time.Second)
+	z.atOnce("restart with reconciler "+reconciler, of, func(site string) error {
+		a, err := z.lab.APIServer(site)
+		if err != nil {
+			return err
+		}
+		if err := a.Stop(ctx); err != nil {
+			return err
+		}
+		if err := a.Reconcile(reconciler); err != nil {
+			return err
+		}
+		return a.Start(ctx)
+	})
 }
 
-// stopAgent ends the agent of a site in order.
-func (z *zoned) stopAgent(site string) {
+// endAgents ends the agents of sites in order.
+func (z *zoned) endAgents(of ...string) {
 	z.t.Helper()
-	if err := z.agents[site].child.Stop(z.within(20*time.Second), 10*time.Second); err != nil {
-		z.t.Fatal(err)
-	}
+	ctx := z.within(20 * time.Second)
+	z.atOnce("stop agents", of, func(site string) error { return z.agents[site].child.Stop(ctx, 10*time.Second) })
 }
 
 // byHand runs a command of `holdfast slices` as an administrator would on the
 // node of a site, and returns what it printed.
 func (z *zoned) byHand(site string, args ...string) (string, error) {
-	z.t.Helper()
+	a, err := z.lab.APIServer(site)
+	if err != nil {
+		return "", err
+	}
 	self, err := os.Executable()
 	if err != nil {
-		z.t.Fatal(err)
+		return "", err
 	}
 	out := &buffer{}
-	child, err := z.member(site).Node().Spawn(z.t.Context(), lab.Process{
-		Name: "by-hand", Argv: append([]string{self, "slices"}, args...), Env: append(os.Environ(), asAgent+"=1", "KUBECONFIG="+z.apiserver(site).PKI().AdminConf),
+	child, err := a.Node().Spawn(z.t.Context(), lab.Process{
+		Name: "by-hand", Argv: append([]string{self, "slices"}, args...), Env: append(os.Environ(), asAgent+"=1", "KUBECONFIG="+a.PKI().AdminConf),
 		Stdout: out, Stderr: out,
 	})
 	if err != nil {
-		z.t.Fatal(err)
+		return "", err
 	}
 	select {
 	case <-child.Done():
 	case <-z.within(60 * time.Second).Done():
-		z.t.Fatalf("%v does not end: %s", args, out)
+		return out.String(), fmt.Errorf("%v does not end", args)
 	}
 	return out.String(), child.Err()
 }
 
-// lease reads a Lease of kube-system.
+// leaseVersion reads the version of a Lease of kube-system.
 func (z *zoned) leaseVersion(site, name string) (string, error) {
 	var l metav1.PartialObjectMetadata
 	err := z.ask(site, http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/"+name, nil, &l)
