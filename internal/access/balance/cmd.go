@@ -1,7 +1,7 @@
 package balance
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/internal/base/config"
+	"github.com/holdfast-ha/holdfast/internal/base/daemon"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
 )
 
@@ -112,28 +113,15 @@ func runCommand() *cobra.Command {
 }
 
 func statusCommand() *cobra.Command {
-	control, asJSON := defaultControl, false
-	cmd := &cobra.Command{
-		Use:   "status",
+	return daemon.Asker[Status]{
 		Short: "Show backends, their grades and why, and connections",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := config.Bind(cmd, envPrefix); err != nil {
-				return err
-			}
-			var s Status
-			if err := ask(cmd.Context(), control, http.MethodGet, "/status", &s); err != nil {
-				return err
-			}
-			if err := show(cmd, s, asJSON); err != nil {
-				return err
-			}
-			return s.verdict()
+		Env:   envPrefix, Flag: "control", At: defaultControl, Usage: "control socket of the balancer",
+		Fetch: func(ctx context.Context, control string) (s Status, err error) {
+			err = ask(ctx, control, http.MethodGet, "/status", &s)
+			return s, err
 		},
-	}
-	cmd.Flags().StringVar(&control, "control", control, "control socket of the balancer")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	return cmd
+		Print: Status.print, Verdict: Status.verdict,
+	}.Command()
 }
 
 // verdict is the exit code: 1 when a frontend has nobody to offer.
@@ -146,18 +134,6 @@ func (s Status) verdict() error {
 		if !usable {
 			return exit.With(exit.Failed, fmt.Errorf("frontend %s has no backend that is ready", f.Name))
 		}
-	}
-	return nil
-}
-
-func show(cmd *cobra.Command, s Status, asJSON bool) error {
-	if !asJSON {
-		return s.print(cmd.OutOrStdout())
-	}
-	enc := json.NewEncoder(cmd.OutOrStdout())
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(s); err != nil {
-		return fmt.Errorf("print status: %w", err)
 	}
 	return nil
 }

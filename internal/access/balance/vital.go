@@ -90,21 +90,9 @@ const retryEvery = 500 * time.Millisecond
 // over keeps it as long as its listeners. "" is no telemetry.
 func (p *process) serveTelemetry(ctx context.Context, listen string) {
 	defer close(p.quiet)
-	said := listen == ""
-	for listen != "" && ctx.Err() == nil {
-		server, err := telemetry.Listen("telemetry.listen", listen, p.registry, p.alive, p.ready)
-		if err == nil {
-			said = false
-			server.Handle("GET /status", p.handler())
-			err = server.Serve(ctx)
-		}
-		if err != nil && !said {
-			said = true
-			p.log.Warn("telemetry is not served; clients are, and it is tried again", keyError, err.Error())
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryEvery):
-		}
+	o := telemetry.Outlet{
+		Listen: listen, Registry: p.registry, Alive: p.alive, Ready: p.ready, Status: p.handler(), Again: retryEvery,
+		Log: p.log, Unserved: "telemetry is not served; clients are, and it is tried again",
 	}
+	o.Serve(ctx)
 }

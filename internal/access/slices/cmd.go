@@ -1,12 +1,11 @@
 package slices
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-ha/holdfast/internal/base/config"
+	"github.com/holdfast-ha/holdfast/internal/base/daemon"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
 )
 
@@ -60,49 +59,20 @@ func bindAPI(cmd *cobra.Command, s *Settings) {
 }
 
 func runCommand() *cobra.Command {
-	settings, path := defaultSettings(), ""
-	cmd := &cobra.Command{
-		Use:   "run",
+	return daemon.Runner[Settings]{
 		Short: "Run the agent",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := config.Layer(cmd, envPrefix, &path, &settings); err != nil {
-				return err
-			}
-			if err := settings.complete("/"); err != nil {
-				return err
-			}
-			return run(cmd.Context(), cmd.ErrOrStderr(), settings)
-		},
-	}
-	bindFlags(cmd, &settings, &path)
-	return cmd
+		Env:   envPrefix, Settings: defaultSettings(), Bind: bindFlags,
+		Complete: func(s *Settings) error { return s.complete("/") }, Run: run,
+	}.Command()
 }
 
 func statusCommand() *cobra.Command {
-	agent, asJSON := defaultTelemetry, false
-	cmd := &cobra.Command{
-		Use:   "status",
+	return daemon.Asker[Status]{
 		Short: "Show endpoints, zones and who adopted them, and what to mend",
 		Long:  "Show what the agent of this node knows. Exit code 1 says that there is something to mend.",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := config.Bind(cmd, envPrefix); err != nil {
-				return err
-			}
-			s, err := fetchStatus(cmd.Context(), agent)
-			if err != nil {
-				return err
-			}
-			if err := show(cmd, s, asJSON); err != nil {
-				return err
-			}
-			return s.verdict()
-		},
-	}
-	cmd.Flags().StringVar(&agent, "agent", agent, "telemetry address of the agent")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	return cmd
+		Env:   envPrefix, Flag: "agent", At: defaultTelemetry, Usage: "telemetry address of the agent",
+		Fetch: fetchStatus, Print: Status.print, Verdict: Status.verdict,
+	}.Command()
 }
 
 // verdict is the exit code: 1 when there is something to mend.
@@ -115,16 +85,4 @@ func (s Status) verdict() error {
 	default:
 		return exit.With(exit.Failed, fmt.Errorf("%d problems", n))
 	}
-}
-
-func show(cmd *cobra.Command, s Status, asJSON bool) error {
-	if !asJSON {
-		return s.print(cmd.OutOrStdout())
-	}
-	enc := json.NewEncoder(cmd.OutOrStdout())
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(s); err != nil {
-		return fmt.Errorf("print status: %w", err)
-	}
-	return nil
 }

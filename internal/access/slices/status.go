@@ -3,17 +3,15 @@ package slices
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	stdslices "slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
+	"github.com/holdfast-ha/holdfast/internal/base/daemon"
 )
 
 // StatusVersion is the schema version of Status. Fields may be added within a
@@ -184,37 +182,7 @@ func zonesOf(v *plan.View) []ZoneStatus {
 
 // fetchStatus asks a running agent at base, such as http://127.0.0.1:9387.
 func fetchStatus(ctx context.Context, base string) (Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	if !strings.Contains(base, "://") {
-		base = "http://" + base
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+"/status", nil)
-	if err != nil {
-		return Status{}, fmt.Errorf("--agent %q: %w", base, err)
-	}
-	// No proxy of the environment stands between a machine and its own agent.
-	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return Status{}, fmt.Errorf("no agent answers at %s: start one with `holdfast slices run`, or name it with --agent", base)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if resp.StatusCode == http.StatusServiceUnavailable && err == nil {
-		return Status{}, errors.New(strings.TrimSpace(string(data)))
-	}
-	var s Status
-	if err != nil || resp.StatusCode != http.StatusOK || json.Unmarshal(data, &s) != nil {
-		return Status{}, fmt.Errorf("what answers at %s is no agent (HTTP %d): name the telemetry address of one with --agent", base, resp.StatusCode)
-	}
-	if s.Version != StatusVersion {
-		return Status{}, fmt.Errorf("agent %s speaks status version %d, this program %d: use the program of the agent", base, s.Version, StatusVersion)
-	}
-	return s, nil
+	return daemon.Ask[Status](ctx, base, "holdfast slices run", StatusVersion)
 }
 
 // print writes the document for people.

@@ -1,7 +1,6 @@
 package zonal
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -9,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-ha/holdfast/internal/base/config"
+	"github.com/holdfast-ha/holdfast/internal/base/daemon"
 )
 
 // envPrefix is before the name of every flag in the environment.
@@ -45,60 +44,18 @@ func bindFlags(cmd *cobra.Command, s *Settings, path *string) {
 }
 
 func runCommand() *cobra.Command {
-	settings, path := defaultSettings(), ""
-	cmd := &cobra.Command{
-		Use:   "run",
+	return daemon.Runner[Settings]{
 		Short: "Keep the mirrors; run two replicas, of which one acts",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := config.Layer(cmd, envPrefix, &path, &settings); err != nil {
-				return err
-			}
-			if err := settings.complete(); err != nil {
-				return err
-			}
-			return run(cmd.Context(), cmd.ErrOrStderr(), settings)
-		},
-	}
-	bindFlags(cmd, &settings, &path)
-	return cmd
+		Env:   envPrefix, Settings: defaultSettings(), Bind: bindFlags, Complete: (*Settings).complete, Run: run,
+	}.Command()
 }
 
 func statusCommand() *cobra.Command {
-	agent, asJSON := defaultTelemetry, false
-	cmd := &cobra.Command{
-		Use:   "status",
+	return daemon.Asker[Status]{
 		Short: "Show each Service that asks for a mirror, whether it has one, and what to mend",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := config.Bind(cmd, envPrefix); err != nil {
-				return err
-			}
-			s, err := fetchStatus(cmd.Context(), agent)
-			if err != nil {
-				return err
-			}
-			if err := show(cmd.OutOrStdout(), s, asJSON); err != nil {
-				return err
-			}
-			return s.verdict()
-		},
-	}
-	cmd.Flags().StringVar(&agent, "agent", agent, "telemetry address of the agent")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	return cmd
-}
-
-func show(out io.Writer, s Status, asJSON bool) error {
-	if !asJSON {
-		return s.print(out)
-	}
-	enc := json.NewEncoder(out)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(s); err != nil {
-		return fmt.Errorf("print status: %w", err)
-	}
-	return nil
+		Env:   envPrefix, Flag: "agent", At: defaultTelemetry, Usage: "telemetry address of the agent",
+		Fetch: fetchStatus, Print: Status.print, Verdict: Status.verdict,
+	}.Command()
 }
 
 var manifestKinds = []string{"deployment", "settings"}

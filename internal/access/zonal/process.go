@@ -319,19 +319,12 @@ func (p *process) speak(plan Plan) {
 
 // serve offers telemetry, waiting for the port where it is taken.
 func (p *process) serve(ctx context.Context) {
-	said := false
-	for ctx.Err() == nil {
-		server, err := telemetry.Listen("telemetry.listen", p.settings.Telemetry.Listen, p.registry, nil, p.cond.ready)
-		if err == nil {
-			server.Handle("GET /status", p.statusHandler())
-			err = server.Serve(ctx)
-		}
-		if err != nil && !said {
-			said = true
-			p.log.Warn("telemetry is not served; it is tried again", keyError, err.Error())
-		}
-		pause(ctx, retryEvery)
+	o := telemetry.Outlet{
+		Listen: p.settings.Telemetry.Listen, Registry: p.registry, Ready: p.cond.ready, Again: retryEvery, Log: p.log,
+		Status:   telemetry.Document(func() (any, error) { return p.status(), nil }),
+		Unserved: "telemetry is not served; it is tried again",
 	}
+	o.Serve(ctx)
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -105,13 +105,6 @@ func podOf(identity string) string {
 	return identity
 }
 
-func (p *process) statusHandler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(p.status())
-	})
-}
-
 // fetchStatus asks a running process at address.
 func fetchStatus(ctx context.Context, address string) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)

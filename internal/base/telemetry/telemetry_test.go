@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -128,5 +129,27 @@ func TestListenNamesFieldAndRemedy(t *testing.T) {
 	}
 	if _, err = Listen("metrics-addr", "9090", NewRegistry(), nil, &Conditions{}); err == nil || !strings.Contains(err.Error(), "write HOST:PORT") {
 		t.Errorf("port alone: %v", err)
+	}
+}
+
+func TestOutletOff(t *testing.T) {
+	(&Outlet{}).Serve(t.Context()) // returns at once
+}
+
+func TestDocument(t *testing.T) {
+	for _, c := range []struct {
+		document any
+		err      error
+		code     int
+		want     string
+	}{
+		{map[string]int{"version": 1}, nil, 200, "{\"version\":1}\n"},
+		{nil, errors.New("not yet"), 503, "not yet\n"},
+	} {
+		w := httptest.NewRecorder()
+		Document(func() (any, error) { return c.document, c.err }).ServeHTTP(w, httptest.NewRequest("GET", "/status", nil))
+		if w.Code != c.code || w.Body.String() != c.want {
+			t.Errorf("%d %q, want %d %q", w.Code, w.Body, c.code, c.want)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package leader
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/internal/base/config"
+	"github.com/holdfast-ha/holdfast/internal/base/daemon"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
 )
 
@@ -65,20 +65,11 @@ func load(cmd *cobra.Command, s *Settings, path *string) error {
 }
 
 func runCommand() *cobra.Command {
-	settings, path := defaultSettings(), ""
-	cmd := &cobra.Command{
-		Use:   "run",
+	return daemon.Runner[Settings]{
 		Short: "Run the agent beside one etcd member",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := load(cmd, &settings, &path); err != nil {
-				return err
-			}
-			return run(cmd.Context(), cmd.ErrOrStderr(), settings)
-		},
-	}
-	bindFlags(cmd, &settings, &path)
-	return cmd
+		Env:   envPrefix, Settings: defaultSettings(), Bind: bindFlags,
+		Complete: func(s *Settings) error { return s.complete("/") }, Run: run,
+	}.Command()
 }
 
 func planCommand() *cobra.Command {
@@ -104,7 +95,7 @@ func planCommand() *cobra.Command {
 			if err := agent.Run(ctx); err != nil {
 				return err
 			}
-			if err := show(cmd, agent.Status(), asJSON); err != nil {
+			if err := daemon.Show(cmd.OutOrStdout(), agent.Status(), asJSON, Status.print); err != nil {
 				return err
 			}
 			return agent.couldTell()
@@ -134,35 +125,9 @@ func (a *Agent) couldTell() error {
 }
 
 func statusCommand() *cobra.Command {
-	agent, asJSON := defaultTelemetry, false
-	cmd := &cobra.Command{
-		Use:   "status",
+	return daemon.Asker[Status]{
 		Short: "Show who sees whom, and the reasoning of the agent's current plan",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := config.Bind(cmd, envPrefix); err != nil {
-				return err
-			}
-			s, err := fetchStatus(cmd.Context(), agent)
-			if err != nil {
-				return err
-			}
-			return show(cmd, s, asJSON)
-		},
-	}
-	cmd.Flags().StringVar(&agent, "agent", agent, "telemetry address of the agent")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	return cmd
-}
-
-func show(cmd *cobra.Command, s Status, asJSON bool) error {
-	if !asJSON {
-		return s.print(cmd.OutOrStdout())
-	}
-	enc := json.NewEncoder(cmd.OutOrStdout())
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(s); err != nil {
-		return fmt.Errorf("print status: %w", err)
-	}
-	return nil
+		Env:   envPrefix, Flag: "agent", At: defaultTelemetry, Usage: "telemetry address of the agent",
+		Fetch: fetchStatus, Print: Status.print,
+	}.Command()
 }

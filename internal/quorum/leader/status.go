@@ -3,17 +3,14 @@ package leader
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
-	"github.com/holdfast-ha/holdfast/internal/quorum/etcd"
+	"github.com/holdfast-ha/holdfast/internal/base/daemon"
 )
 
 // statusVersion is the version of the document that /status and
@@ -113,43 +110,9 @@ func (a *Agent) memberStatus(snap Snapshot, v Voter) MemberStatus {
 	return m
 }
 
-// statusHandler serves the document.
-func statusHandler(status func() Status) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(status())
-	})
-}
-
 // fetchStatus asks a running agent at base, such as http://127.0.0.1:9384.
 func fetchStatus(ctx context.Context, base string) (Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	if !strings.Contains(base, "://") {
-		base = "http://" + base
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+"/status", nil)
-	if err != nil {
-		return Status{}, fmt.Errorf("--agent %q: %w", base, err)
-	}
-	// No proxy of the environment stands between a machine and its own agent.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: etcd.NoRedirect}
-	resp, err := client.Do(req)
-	if err != nil {
-		return Status{}, fmt.Errorf("no agent answers at %s: start one with `holdfast leader run`, or name it with --agent", base)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != http.StatusOK {
-		return Status{}, fmt.Errorf("what answers at %s is no agent (HTTP %d): name the telemetry address of one with --agent", base, resp.StatusCode)
-	}
-	var s Status
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&s); err != nil {
-		return Status{}, fmt.Errorf("what answers at %s is no agent (%w): name the telemetry address of one with --agent", base, err)
-	}
-	if s.Version != statusVersion {
-		return Status{}, fmt.Errorf("agent %s speaks status version %d, this program %d: use the program of the agent", base, s.Version, statusVersion)
-	}
-	return s, nil
+	return daemon.Ask[Status](ctx, base, "holdfast leader run", statusVersion)
 }
 
 // print writes the document for people: a row a member, the matrix in it,
