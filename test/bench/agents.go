@@ -61,6 +61,9 @@ func benchZonal(ctx context.Context, quick bool) ([]Row, error) {
 			return nil, err
 		}
 	}
+	if err := await(ctx, 2*time.Minute, func() error { return z.mirrored(ctx, mirrors) }); err != nil {
+		return nil, err
+	}
 	return z.rest(ctx, "zonal-rest", zonalPort, fmt.Sprintf(", %d mirrors", mirrors), quick)
 }
 
@@ -86,6 +89,16 @@ endpoints:
 `, i+1)
 	}
 	return b.String()
+}
+
+// mirrored says that n mirrors lead somewhere: replicas are ready before one of
+// them may act.
+func (z *zoned) mirrored(ctx context.Context, n int) error {
+	names, err := z.kubectl(ctx, "get", "endpointslices", "--selector=endpointslice.kubernetes.io/managed-by=holdfast-zonal", "--output=name")
+	if got := len(strings.Fields(names)); err == nil && got < n {
+		err = fmt.Errorf("%d of %d mirrors are made", got, n)
+	}
+	return err
 }
 
 // rest lets the agents settle, and reads what they use from then on. world is

@@ -219,7 +219,7 @@ func await(ctx context.Context, within time.Duration, ask func() error) error {
 		if err == nil {
 			return nil
 		}
-		if !pause(ctx, 100*time.Millisecond) {
+		if !pause(ctx, 300*time.Millisecond) {
 			return errors.Join(err, ctx.Err())
 		}
 	}
