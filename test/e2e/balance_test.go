@@ -200,6 +200,21 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// tlsData has the administrator's files read at once: from their names client-go
+// would follow them for as long as the process lives, and miss them in its log
+// once the lab is gone.
+func tlsData(t *testing.T, pki lab.KubernetesPKI) rest.TLSClientConfig {
+	t.Helper()
+	read := func(path string) []byte {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	return rest.TLSClientConfig{CAData: read(pki.CA), CertData: read(pki.AdminCert), KeyData: read(pki.AdminKey)}
+}
+
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
 func (b *balanced) client(ctx context.Context) *client {
@@ -208,7 +223,7 @@ func (b *balanced) client(ctx context.Context) *client {
 	c := &client{}
 	config := &rest.Config{
 		Host: "https://127.0.0.1:7445", Timeout: 0, QPS: 100, Burst: 100,
-		TLSClientConfig: rest.TLSClientConfig{CAFile: pki.CA, CertFile: pki.AdminCert, KeyFile: pki.AdminKey},
+		TLSClientConfig: tlsData(b.t, pki),
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := node.DialContext(ctx, network, address)
 			if err != nil {
@@ -356,8 +371,8 @@ func TestBalance(t *testing.T) {
 	c := b.client(t.Context())
 	b.delivers(c, "before")
 
-	t.Run("an apiserver is killed", func(t *testing.T) {
-		b.t = t
+	b.step("an apiserver is killed", func() {
+		t := b.t
 		n, lost := b.newcomers(), c.lost.Load()
 		if err := b.apiserver("a").Kill(t.Context()); err != nil {
 			t.Fatal(err)
@@ -373,8 +388,8 @@ func TestBalance(t *testing.T) {
 		}
 		b.awaitGrades("after its return", map[string]string{"a": "ready"})
 	})
-	t.Run("one is stopped and one loses its etcd", func(t *testing.T) {
-		b.t = t
+	b.step("one is stopped and one loses its etcd", func() {
+		t := b.t
 		n := b.newcomers()
 		if err := b.apiserver("b").Child().Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -393,8 +408,8 @@ func TestBalance(t *testing.T) {
 		}
 		b.awaitGrades("after their return", map[string]string{"a": "ready", "b": "ready", "c": "ready"})
 	})
-	t.Run("a site is cut off", func(t *testing.T) {
-		b.t = t
+	b.step("a site is cut off", func() {
+		t := b.t
 		n := b.newcomers()
 		if err := b.lab.Cut(b.within(20*time.Second), lab.Cut{From: "a", To: "c"}); err != nil {
 			t.Fatal(err)
@@ -407,8 +422,8 @@ func TestBalance(t *testing.T) {
 		}
 		b.awaitGrades("after healing", map[string]string{"a": "ready", "b": "ready", "c": "ready"})
 	})
-	t.Run("a rolling restart", func(t *testing.T) {
-		b.t = t
+	b.step("a rolling restart", func() {
+		t := b.t
 		n := b.newcomers()
 		for _, site := range sites {
 			lost := c.lost.Load()
@@ -426,10 +441,10 @@ func TestBalance(t *testing.T) {
 		}
 		b.none(t, n, "rolling restart")
 	})
-	t.Run("discovery", func(t *testing.T) { b.t = t; b.discovery() })
-	t.Run("all down, one back", func(t *testing.T) { b.t = t; b.allDown(t) })
-	t.Run("reload and upgrade", func(t *testing.T) { b.t = t; b.reloadAndUpgrade(t, c) })
-	t.Run("upgrade by signal", func(t *testing.T) { b.t = t; b.upgradeBySignal(t, c) })
+	b.step("discovery", b.discovery)
+	b.step("all down, one back", func() { b.allDown(b.t) })
+	b.step("reload and upgrade", func() { b.reloadAndUpgrade(b.t, c) })
+	b.step("upgrade by signal", func() { b.upgradeBySignal(b.t, c) })
 }
 
 // discovery lists one apiserver and lets EndpointSlices name the others: first
