@@ -27,10 +27,8 @@ func (s *Settings) complete(root string) error {
 	if err := within("drain", s.Drain, time.Hour); err != nil {
 		return err
 	}
-	if a := s.Telemetry.Listen; a != "" {
-		if _, _, err := net.SplitHostPort(a); err != nil {
-			return fmt.Errorf("telemetry.listen: %q; write HOST:PORT, :PORT, or \"\" for none", a)
-		}
+	if err := s.Telemetry.Check(); err != nil {
+		return err
 	}
 	for i := range s.Frontends {
 		f := &s.Frontends[i]

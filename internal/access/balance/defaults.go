@@ -27,7 +27,7 @@ func defaultSettings() Settings {
 		Profile: profileDefault,
 		// As long as a kubelet's own default grace for pods.
 		Drain:     30 * time.Second,
-		Telemetry: TelemetrySettings{Listen: defaultTelemetry},
+		Telemetry: telemetry.Settings{Listen: defaultTelemetry},
 		Control:   defaultControl,
 		Log:       telemetry.Log{Level: "info", Format: "text"},
 	}

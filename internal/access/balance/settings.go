@@ -18,16 +18,11 @@ type Settings struct {
 	Frontends []Frontend `yaml:"frontends"`
 	// Drain is how long connections may go on after SIGTERM or an upgrade
 	// before they are reset.
-	Drain     time.Duration     `yaml:"drain"`
-	Telemetry TelemetrySettings `yaml:"telemetry"`
+	Drain     time.Duration      `yaml:"drain"`
+	Telemetry telemetry.Settings `yaml:"telemetry"`
 	// Control is the unix socket of status, drain and upgrade.
 	Control string        `yaml:"control"`
 	Log     telemetry.Log `yaml:"log"`
-}
-
-// TelemetrySettings is where /metrics, /healthz, /readyz and /status are served.
-type TelemetrySettings struct {
-	Listen string `yaml:"listen"`
 }
 
 // Frontend is one set of addresses that clients connect to.

@@ -91,7 +91,7 @@ const retryEvery = 500 * time.Millisecond
 func (p *process) serveTelemetry(ctx context.Context, listen string) {
 	defer close(p.quiet)
 	o := telemetry.Outlet{
-		Listen: listen, Registry: p.registry, Alive: p.alive, Ready: p.ready, Status: p.handler(), Again: retryEvery,
+		Settings: telemetry.Settings{Listen: listen}, Registry: p.registry, Alive: p.alive, Ready: p.ready, Status: p.handler(), Again: retryEvery,
 		Log: p.log, Unserved: "telemetry is not served; clients are, and it is tried again",
 	}
 	o.Serve(ctx)

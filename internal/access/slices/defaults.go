@@ -35,7 +35,7 @@ func defaultSettings() Settings {
 		GiveBack: decisions.GiveBack, Lapse: decisions.Lapse,
 		Datapath:  "auto",
 		Path:      PathSettings{Period: defaultPathPeriod},
-		Telemetry: TelemetrySettings{Listen: defaultTelemetry},
+		Telemetry: telemetry.Settings{Listen: defaultTelemetry},
 		Log:       telemetry.Log{Level: "info", Format: "text"},
 	}
 }
@@ -157,12 +157,7 @@ func (s *Settings) checkWords() error {
 	if _, _, err := datapath.Parse(s.Datapath); err != nil {
 		return err
 	}
-	if a := s.Telemetry.Listen; a != "" {
-		if _, _, err := net.SplitHostPort(a); err != nil {
-			return fmt.Errorf("telemetry.listen: %q; write HOST:PORT, :PORT, or \"\" for none", a)
-		}
-	}
-	return nil
+	return s.Telemetry.Check()
 }
 
 // complete finds credentials for the own apiserver: those given, else the pod's

@@ -30,7 +30,7 @@ func newProcess(settings Settings, log *slog.Logger) *daemon.Late[agent] {
 	alive.Set(condLoop, nil)
 	return &daemon.Late[agent]{
 		Outlet: telemetry.Outlet{
-			Listen: settings.Telemetry.Listen, Registry: registry, Alive: alive, Ready: ready, Log: log,
+			Settings: settings.Telemetry, Registry: registry, Alive: alive, Ready: ready, Log: log,
 			Unserved: "telemetry is not served; the agent works without and tries again",
 		},
 		Make:    func() (*agent, error) { return newAgent(settings, ready, log) },

@@ -34,9 +34,9 @@ type Settings struct {
 	// cilium-1.19.
 	Datapath string `yaml:"datapath"`
 
-	Path      PathSettings      `yaml:"path"`
-	Telemetry TelemetrySettings `yaml:"telemetry"`
-	Log       telemetry.Log     `yaml:"log"`
+	Path      PathSettings       `yaml:"path"`
+	Telemetry telemetry.Settings `yaml:"telemetry"`
+	Log       telemetry.Log      `yaml:"log"`
 }
 
 // ApiserverSettings say how the own apiserver is asked whether it is ready.
@@ -72,11 +72,6 @@ type APISettings struct {
 type PathSettings struct {
 	// Period is how often one is made; 0 is never.
 	Period time.Duration `yaml:"period"`
-}
-
-// TelemetrySettings is where /metrics, /healthz, /readyz and /status are served.
-type TelemetrySettings struct {
-	Listen string `yaml:"listen"`
 }
 
 // Where things are unless settings say otherwise.

@@ -320,7 +320,7 @@ func (p *process) speak(plan Plan) {
 // serve offers telemetry, waiting for the port where it is taken.
 func (p *process) serve(ctx context.Context) {
 	o := telemetry.Outlet{
-		Listen: p.settings.Telemetry.Listen, Registry: p.registry, Ready: p.cond.ready, Again: retryEvery, Log: p.log,
+		Settings: p.settings.Telemetry, Registry: p.registry, Ready: p.cond.ready, Again: retryEvery, Log: p.log,
 		Status:   telemetry.Document(func() (any, error) { return p.status(), nil }),
 		Unserved: "telemetry is not served; it is tried again",
 	}

@@ -29,10 +29,10 @@ type Settings struct {
 	// Datapath is auto, kube-proxy, cilium or cilium-1.19; for warnings only.
 	Datapath string `yaml:"datapath"`
 	// DryRun decides and reports, but writes nothing, not even the Lease.
-	DryRun    bool              `yaml:"dryRun"`
-	Lease     LeaseSettings     `yaml:"lease"`
-	Telemetry TelemetrySettings `yaml:"telemetry"`
-	Log       telemetry.Log     `yaml:"log"`
+	DryRun    bool               `yaml:"dryRun"`
+	Lease     LeaseSettings      `yaml:"lease"`
+	Telemetry telemetry.Settings `yaml:"telemetry"`
+	Log       telemetry.Log      `yaml:"log"`
 }
 
 // APISettings say how the API is reached.
@@ -53,11 +53,6 @@ type LeaseSettings struct {
 	Duration  time.Duration `yaml:"duration"`
 }
 
-// TelemetrySettings is where /metrics, /healthz, /readyz and /status are served.
-type TelemetrySettings struct {
-	Listen string `yaml:"listen"`
-}
-
 const (
 	// defaultTelemetry is free in the port lists of kubeadm, k3s, RKE2 and Talos.
 	defaultTelemetry = "127.0.0.1:9388"
@@ -68,7 +63,7 @@ func defaultSettings() Settings {
 	return Settings{
 		Datapath:  "auto",
 		Lease:     LeaseSettings{Name: owner, Duration: lease.DefaultDuration},
-		Telemetry: TelemetrySettings{Listen: defaultTelemetry},
+		Telemetry: telemetry.Settings{Listen: defaultTelemetry},
 		Log:       telemetry.Log{Level: "info", Format: "text"},
 	}
 }

@@ -248,7 +248,7 @@ func TestLateServesBesides(t *testing.T) {
 	said, works := &record{}, make(chan struct{})
 	l := &Late[status]{
 		Outlet: telemetry.Outlet{
-			Listen: taken.Addr().String(), Registry: telemetry.NewRegistry(), Ready: &telemetry.Conditions{},
+			Settings: telemetry.Settings{Listen: taken.Addr().String()}, Registry: telemetry.NewRegistry(), Ready: &telemetry.Conditions{},
 			Log: slog.New(slog.NewTextHandler(said, nil)), Unserved: "not served",
 		},
 		Make:   func() (*status, error) { return &status{3, "x"}, nil },

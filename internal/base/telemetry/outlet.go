@@ -3,18 +3,37 @@ package telemetry
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// Settings are the part of a settings file, with the key telemetry, that says
+// where telemetry is served.
+type Settings struct {
+	// Listen is HOST:PORT; "" serves nothing.
+	Listen string `yaml:"listen"`
+}
+
+// Check reports an address that cannot be one.
+func (s Settings) Check() error {
+	if s.Listen == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
+		return fmt.Errorf("telemetry.listen: %q; write HOST:PORT, :PORT, or \"\" for none", s.Listen)
+	}
+	return nil
+}
+
 // Outlet is where a process serves its telemetry for as long as it lives. The
 // fields are set before Serve.
 type Outlet struct {
-	// Listen is HOST:PORT; "" serves nothing.
-	Listen   string
+	Settings
 	Registry *prometheus.Registry
 	// Alive is /healthz (nil: always good), Ready /readyz.
 	Alive, Ready *Conditions

@@ -132,6 +132,17 @@ func TestListenNamesFieldAndRemedy(t *testing.T) {
 	}
 }
 
+func TestSettingsCheck(t *testing.T) {
+	for listen, want := range map[string]string{
+		"": "", ":9387": "", "127.0.0.1:9387": "", "[::1]:9387": "",
+		"9387": `telemetry.listen: "9387"; write HOST:PORT, :PORT, or "" for none`,
+	} {
+		if err := (Settings{Listen: listen}).Check(); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%q: %v", listen, err)
+		}
+	}
+}
+
 func TestOutletOff(t *testing.T) {
 	(&Outlet{}).Serve(t.Context()) // returns at once
 }

@@ -32,7 +32,7 @@ func newProcess(settings Settings, log *slog.Logger) *daemon.Late[Agent] {
 	}
 	return &daemon.Late[Agent]{
 		Outlet: telemetry.Outlet{
-			Listen: settings.Telemetry.Listen, Registry: registry, Alive: alive, Ready: ready, Log: log,
+			Settings: settings.Telemetry, Registry: registry, Alive: alive, Ready: ready, Log: log,
 			Unserved: "telemetry is not served; the agent works without and tries again",
 		},
 		Make:    func() (*Agent, error) { return New(settings, report, log) },

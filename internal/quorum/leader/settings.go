@@ -41,9 +41,9 @@ type Settings struct {
 	// observeOnly makes the agent publish and offer nothing.
 	observeOnly bool
 
-	Mesh      MeshSettings      `yaml:"mesh"`
-	Telemetry TelemetrySettings `yaml:"telemetry"`
-	Log       telemetry.Log     `yaml:"log"`
+	Mesh      MeshSettings       `yaml:"mesh"`
+	Telemetry telemetry.Settings `yaml:"telemetry"`
+	Log       telemetry.Log      `yaml:"log"`
 }
 
 // EtcdSettings says how the own member and its peers are reached.
@@ -76,11 +76,6 @@ type MeshSettings struct {
 	Port int `yaml:"port"`
 }
 
-// TelemetrySettings is where /metrics, /healthz, /readyz and /status are served.
-type TelemetrySettings struct {
-	Listen string `yaml:"listen"`
-}
-
 // Defaults of the ports: next to etcd's own 2379 and 2380, and free in the
 // port lists of kubeadm, k3s, RKE2 and Talos.
 const (
@@ -97,7 +92,7 @@ func defaultSettings() Settings {
 		ReturnAfter: 5 * time.Minute,
 		Profile:     "default",
 		Mesh:        MeshSettings{Listen: fmt.Sprintf(":%d", defaultMeshPort), Port: defaultMeshPort},
-		Telemetry:   TelemetrySettings{Listen: defaultTelemetry},
+		Telemetry:   telemetry.Settings{Listen: defaultTelemetry},
 		Log:         telemetry.Log{Level: "info", Format: "text"},
 	}
 }
