@@ -58,6 +58,8 @@ type agent struct {
 	checking  bool
 	view      plan.View
 	alarm     int32
+	// busy: a renewed Lease may change what is decided, for somebody is late.
+	busy bool
 	resting   time.Duration // until when it waits after a failure, or for the Lease
 
 	phase  phase
@@ -183,10 +185,13 @@ func (w *World) deliver(a *agent) {
 		w.after(w.between(300*time.Millisecond, 2*time.Second), event{kind: evDeliver, a: int8(a.i), life: a.life})
 		return
 	}
+	news := !a.listed || a.cache.differ(&w.store.head)
 	a.expecting, a.listed, a.cache = false, true, w.store.head
 	w.observe(a)
-	a.resting = 0
-	w.nudge(a)
+	if news || a.busy || a.wants > 0 {
+		a.resting = 0
+		w.nudge(a)
+	}
 }
 
 // observe shows the agent's observer what its watches show.
@@ -251,6 +256,7 @@ func (w *World) nudge(a *agent) {
 // facts is what the agent knows, and when it may try again what it was refused.
 func (w *World) facts(a *agent) (facts plan.Facts, held time.Duration) {
 	facts = a.observer.Facts(a.clock(w.now))
+	a.busy = len(facts.Quiet) > 0 || len(facts.Lapsed) > 0 || facts.Rival != ""
 	facts.Held, held = a.restraint.held(w.now)
 	return facts, held
 }

@@ -32,6 +32,16 @@ const (
 // heads says for each object which of its states is meant; -1 is none.
 type heads [objects]int32
 
+// differ says that there are other things than Leases that differ.
+func (h *heads) differ(o *heads) bool {
+	for i := range h {
+		if (i < int(firstAgent) || i >= int(objCombined)) && h[i] != o[i] {
+			return true
+		}
+	}
+	return false
+}
+
 // record is the Lease by which agents take turns.
 type record struct {
 	exists bool
