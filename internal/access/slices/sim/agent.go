@@ -59,8 +59,8 @@ type agent struct {
 	view      plan.View
 	alarm     int32
 	// busy: a renewed Lease may change what is decided, for somebody is late.
-	busy bool
-	resting   time.Duration // until when it waits after a failure, or for the Lease
+	busy    bool
+	resting time.Duration // until when it waits after a failure, or for the Lease
 
 	phase  phase
 	alone  bool
