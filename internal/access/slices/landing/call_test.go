@@ -2,6 +2,7 @@ package landing
 
 import (
 	"context"
+	"crypto/tls"
 	"log"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ func TestCall(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
 	var said strings.Builder
 	s.Config.ErrorLog = log.New(&said, "", 0)
+	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert} // as kube-apiserver does
 	s.StartTLS()
 	address := s.Listener.Addr().String()
 	all := CallAll(t.Context(), []string{address, "127.0.0.1:1", address}, "kubernetes.default.svc")
@@ -29,7 +31,7 @@ func TestCall(t *testing.T) {
 	}
 	s.Close()
 	if len(asked) > 0 || said.Len() > 0 {
-		t.Errorf("asked for %q, and the server said: %s", <-asked, said.String())
+		t.Errorf("%d requests were made, and the server said: %s", len(asked), said.String())
 	}
 }
 
