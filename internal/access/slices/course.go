@@ -111,12 +111,43 @@ func (a *agent) step(ctx context.Context) bool {
 		return true
 	}
 	a.observePath()
-	a.course.mu.Lock()
-	outcome := a.course.watch.Note(began, a.now(), who)
-	a.course.mu.Unlock()
-	a.stats.landed(outcome)
+	a.stats.landed(a.conclude(ctx, began, who))
 	a.observePath()
 	return true
+}
+
+// conclude notes what a connection told. What is expected is read anew before
+// somebody is blamed.
+func (a *agent) conclude(ctx context.Context, began time.Duration, who []string) landing.Outcome {
+	c := a.course
+	c.mu.Lock()
+	told := c.watch.Weigh(began, who)
+	c.mu.Unlock()
+	if told == landing.Strayed {
+		now, err := a.readExpected(ctx)
+		c.mu.Lock()
+		known := err == nil && c.watch.Expects(now)
+		c.mu.Unlock()
+		if !known {
+			return landing.Silent
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.watch.Note(began, a.now(), who)
+}
+
+// readExpected asks the API what is expected, which answers from etcd.
+func (a *agent) readExpected(ctx context.Context) (landing.Expectation, error) {
+	client, err := a.cluster.Client()
+	if err != nil {
+		return landing.Expectation{}, err
+	}
+	s, err := readScene(ctx, client, a.settings.Node)
+	if err != nil {
+		return landing.Expectation{}, err
+	}
+	return landing.Expect(a.settings.Node, s.zone, s.endpoints), nil
 }
 
 // ask learns the certificates of endpoints that were not asked lately.

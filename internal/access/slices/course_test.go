@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	discovery "k8s.io/api/discovery/v1"
+
 	"github.com/holdfast-ha/holdfast/internal/access/datapath"
 	"github.com/holdfast-ha/holdfast/internal/access/slices/landing"
 )
@@ -49,6 +51,26 @@ func TestCourse(t *testing.T) {
 	}
 	if writes := r.api.count(""); writes > 0 {
 		t.Errorf("%d writes were made because of it", writes)
+	}
+}
+
+// A datapath that knows more than a stalled watch has shown is not blamed.
+func TestCourseOfStalledWatch(t *testing.T) {
+	r, cross := newRig(t), newCrossing(t, false)
+	cross.stands(t, r)
+	r.observePath()
+	r.passes(landing.Settle)
+	at := cross.endpoints["c"]
+	o := ourSlice("cp3", at.Addr().String(), "c", int32(at.Port()))
+	o.Endpoints[0].Hints.ForZones = append(o.Endpoints[0].Hints.ForZones, discovery.ForZone{Name: "a"})
+	put(t, r.api, pathOf("kubernetes-cp3"), *o)
+	cross.send("c")
+	if !r.step(t.Context()) || r.problem(codeIgnored) != "" {
+		t.Errorf("it says: %s", r.problem(codeIgnored))
+	}
+	put(t, r.api, pathOf("kubernetes-cp3"), *ourSlice("cp3", at.Addr().String(), "c", int32(at.Port())))
+	if !r.step(t.Context()) || r.problem(codeIgnored) == "" {
+		t.Error("it says nothing of a stray")
 	}
 }
 

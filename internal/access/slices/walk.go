@@ -188,7 +188,7 @@ func (w *walk) read(ctx context.Context) (s scene, err error) {
 		if client, err = w.cluster.Client(); err != nil {
 			return scene{}, err
 		}
-		s, err = w.readOnce(ctx, client)
+		s, err = readScene(ctx, client, w.node)
 		if err == nil || ctx.Err() != nil || errors.Is(err, errNoNode) {
 			return s, err
 		}
@@ -202,7 +202,8 @@ func (w *walk) read(ctx context.Context) (s scene, err error) {
 // errNoNode says that there is no Node of that name.
 var errNoNode = errors.New("set --node to the name that kubectl get nodes shows for this machine")
 
-func (w *walk) readOnce(ctx context.Context, client *kubeapi.Client) (scene, error) {
+// readScene reads what the API has now.
+func readScene(ctx context.Context, client *kubeapi.Client, node string) (scene, error) {
 	var all slicesList
 	if err := list(ctx, client, slicesPath, slicesSelector, &all); err != nil {
 		return scene{}, err
@@ -211,12 +212,12 @@ func (w *walk) readOnce(ctx context.Context, client *kubeapi.Client) (scene, err
 	if err != nil {
 		return scene{}, err
 	}
-	own, err := get[core.Node](ctx, client, nodesPath+"/"+url.PathEscape(w.node))
+	own, err := get[core.Node](ctx, client, nodesPath+"/"+url.PathEscape(node))
 	switch {
 	case err != nil:
 		return scene{}, err
 	case own == nil:
-		return scene{}, fmt.Errorf("there is no Node named %s: %w", w.node, errNoNode)
+		return scene{}, fmt.Errorf("there is no Node named %s: %w", node, errNoNode)
 	}
 	var items []*discovery.EndpointSlice
 	for i := range all.Items {

@@ -10,7 +10,7 @@
 //
 // A stray is one that was seen: a connection that was answered by an endpoint
 // which is known, and is not among those that were hinted, while what is hinted
-// had not changed for Settle before the connection began. One that is lost, or
+// had not changed for Settle before the connection began, as was read anew after it. One that is lost, or
 // answered by somebody who cannot be told from another, is no stray, and says
 // nothing good either. That all is well is said only when chance would have
 // to explain it with less than Chance.

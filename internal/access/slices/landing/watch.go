@@ -73,26 +73,41 @@ const (
 	Silent  Outcome = "untold" // it tells nothing
 )
 
-// Note takes the end of a connection that began at a time: who are the
-// endpoints that show the certificate that answered it, none if it was lost.
-func (w *Watch) Note(began, now time.Duration, who []string) Outcome {
+// Weigh says what the end of a connection that began at a time tells: who are
+// the endpoints that show the certificate that answered it, none if it was lost.
+func (w *Watch) Weigh(began time.Duration, who []string) Outcome {
 	// What is expected must have stood from Settle before it began to its end.
 	if !w.Ready(began) {
 		return Silent
 	}
 	switch placeOf(who, &w.expected) {
 	case strayed:
-		w.state, w.luck, w.told, w.strays = Ignores, 1, now, slices.Clone(who)
 		return Strayed
 	case stayed:
-		w.luck, w.told = w.luck*w.expected.share(), now
-		if w.luck <= Chance {
-			w.state, w.luck, w.strays = Honours, Chance, nil
-		}
 		return Stayed
 	}
 	return Silent
 }
+
+// Note takes what Weigh says. A stray is noted only when what is expected has
+// been read anew after it: a watch that has stalled would blame a datapath that
+// knows more than we do.
+func (w *Watch) Note(began, now time.Duration, who []string) Outcome {
+	outcome := w.Weigh(began, who)
+	switch outcome {
+	case Strayed:
+		w.state, w.luck, w.told, w.strays = Ignores, 1, now, slices.Clone(who)
+	case Stayed:
+		w.luck, w.told = w.luck*w.expected.share(), now
+		if w.luck <= Chance {
+			w.state, w.luck, w.strays = Honours, Chance, nil
+		}
+	}
+	return outcome
+}
+
+// Expects says that this is what is expected.
+func (w *Watch) Expects(e Expectation) bool { return w.begun && w.expected.equal(&e) }
 
 // State is what is known.
 func (w *Watch) State() State { return w.state }
