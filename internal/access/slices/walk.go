@@ -287,6 +287,9 @@ func (r *PathReport) print(out io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print path: %w", err)
 	}
+	if r.LostBy != "" {
+		_, _ = fmt.Fprintf(out, "lost: %s\n", r.LostBy)
+	}
 	_, err := fmt.Fprintf(out, "\n%s: %s\n", r.Verdict, r.Reason)
 	if err != nil {
 		return fmt.Errorf("print path: %w", err)

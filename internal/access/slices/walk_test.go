@@ -199,7 +199,7 @@ func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
 // TestPathReport keeps what people and programs are shown.
 func TestPathReport(t *testing.T) {
 	r := PathReport{Version: PathVersion, Node: "w-a1", Zone: "a", Service: "10.96.0.1:443", Result: landing.Result{
-		Verdict: landing.Strays, Count: 20, Strays: 12, Lost: 1, Strangers: 1,
+		Verdict: landing.Strays, Count: 20, Strays: 12, Lost: 1, Strangers: 1, LostBy: "dial tcp 10.96.0.1:443: i/o timeout",
 		Reason: "12 of 20 connections left zone a, to 10.0.0.2:6443, 10.0.0.3:6443: kube-proxy on this node does not honour zones: restart it",
 		Rows: []landing.Row{
 			{Address: "10.0.0.1:6443", Node: "cp-a", Zone: "a", Ready: true, Hinted: true, Certificate: "3f2a91c0", Connections: 6},

@@ -71,6 +71,8 @@ type Result struct {
 	Strays    int `json:"strays"`
 	Lost      int `json:"lost"`
 	Strangers int `json:"strangers"`
+	// LostBy is why the first of those that were lost was.
+	LostBy string `json:"lost_by,omitempty"`
 }
 
 // Judge says what a trial shows.
@@ -86,7 +88,9 @@ func (t *Trial) Judge() Result {
 	var doubtful, missed []string
 	for _, got := range t.Got {
 		if got.Err != nil {
-			r.Lost++
+			if r.Lost++; r.LostBy == "" {
+				r.LostBy = got.Err.Error()
+			}
 			continue
 		}
 		who := book.Who(got.Print)
