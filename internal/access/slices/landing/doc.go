@@ -21,13 +21,14 @@
 // # Why there is a need
 //
 // A kube-proxy that does not know its own zone passes all hints over and says so
-// at verbosity 2 only. One before 1.38 can miss it at its start for life: its
+// at verbosity 2 only. One of 1.34 to 1.37 can miss it at its start for life: its
 // NodeManager has started the informer of its Node before Run
 // (cmd/kube-proxy/app/server.go) makes the NodeTopologyConfig, which subscribes
 // at once and knows nobody to tell until RegisterEventHandler; handleNodeEvent
 // (pkg/proxy/config/config.go) keeps labels that nobody heard of as known, and
-// is silent until they change. Read in 1.34.4, 1.35.4, 1.36.3 and 1.37.2; in
-// 1.38.0-beta.0 the handler comes with the subscription (kubernetes#143275).
+// is silent until they change. Read in 1.34.4, 1.35.4, 1.36.3 and 1.37.2. In
+// 1.33.13 the informer starts after all handlers are registered; in 1.38.0-beta.0
+// the handler comes with the subscription (kubernetes#143275).
 //
 // # Rooms
 //
