@@ -1,0 +1,5 @@
+//go:build race
+
+package bfd
+
+const raceEnabled = true
