@@ -58,6 +58,7 @@ type agent struct {
 	checking  bool
 	view      plan.View
 	alarm     int32
+	wakes     time.Duration // when its timer runs out
 	// busy: a renewed Lease may change what is decided, for somebody is late.
 	busy    bool
 	resting time.Duration // until when it waits after a failure, or for the Lease
@@ -191,7 +192,20 @@ func (w *World) deliver(a *agent) {
 	if news || a.busy || a.wants > 0 {
 		a.resting = 0
 		w.nudge(a)
+		return
 	}
+	facts, _ := w.facts(a)
+	if due := a.soon(&facts); due > 0 && (a.wakes <= w.now || a.wakes > w.now+due) {
+		w.wake(a, due)
+	}
+}
+
+// soon is when time alone may change what the agent knows; 0 is never.
+func (a *agent) soon(facts *plan.Facts) time.Duration {
+	if facts.Due == 0 {
+		return 0
+	}
+	return time.Duration(float64(facts.Due)/a.rate) + time.Millisecond
 }
 
 // observe shows the agent's observer what its watches show.
@@ -206,6 +220,7 @@ func (w *World) observe(a *agent) {
 // wake sets the agent's one timer.
 func (w *World) wake(a *agent, d time.Duration) {
 	a.alarm++
+	a.wakes = w.now + d
 	w.after(d, event{kind: evWake, a: int8(a.i), life: a.life, x: a.alarm})
 }
 
@@ -234,10 +249,7 @@ func (w *World) nudge(a *agent) {
 	a.due = w.shared(a, &facts)
 	if len(a.due) == 0 {
 		a.wants = 0
-		if facts.Due > 0 {
-			wait = sooner(wait, time.Duration(float64(facts.Due)/a.rate)+time.Millisecond)
-		}
-		if wait > 0 {
+		if wait = sooner(wait, a.soon(&facts)); wait > 0 {
 			w.wake(a, wait)
 		}
 		return

@@ -138,8 +138,8 @@ func (w *World) wrote(a *agent, r *request, good bool) {
 		w.rest(a, 2*w.shape.Lag)
 	case a.phase == owning:
 		w.rest(a, w.between(300*time.Millisecond, 700*time.Millisecond))
-	case !w.mayWrite(a), r.refused, !good && !(r.done && r.failed):
-		w.giveUp(a)
+	case !w.mayWrite(a), r.refused, !good && !(r.done && r.failed), a.alone && (!good || len(a.plan) == 0):
+		w.giveUp(a) // who withdraws alone tries for the Lease before it does more
 	case !good, len(a.plan) == 0:
 		a.phase = reading
 		w.send(a, request{verb: vRead})
@@ -177,7 +177,7 @@ func (w *World) inVain(a *agent, how outcome) {
 // giveUp ends the turn, and the Lease with it.
 func (w *World) giveUp(a *agent) {
 	if a.alone || a.clock(w.now) >= a.until {
-		w.rest(a, w.between(lookAgain, 2*lookAgain))
+		w.rest(a, w.between(lookAgain/2, lookAgain))
 		return
 	}
 	a.phase, a.until = returning, 0
