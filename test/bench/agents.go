@@ -173,8 +173,9 @@ func (z *zoned) read() ([]reading, error) {
 
 // restRows are the figures of agents between two readings.
 func restRows(name, note string, before, after []reading, written ledger, took time.Duration) []Row {
-	var rss, private, cpu []float64
+	var began, rss, private, cpu []float64
 	for i, a := range after {
+		began = append(began, before[i].rss)
 		rss, private = append(rss, a.rss), append(private, a.private)
 		cpu = append(cpu, 100*(a.cpu-before[i].cpu)/took.Seconds())
 	}
@@ -182,8 +183,8 @@ func restRows(name, note string, before, after []reading, written ledger, took t
 	for _, n := range written.nodes {
 		total, most = total+n, max(most, n)
 	}
-	fmt.Fprintf(os.Stderr, "bench:   %s: writes by node %v, by resource %v; VmRSS %s MB, private %s MB, %s %% of a core\n",
-		name, written.nodes, written.resources, list(rss), list(private), list(cpu))
+	fmt.Fprintf(os.Stderr, "bench:   %s: writes by node %v, by resource %v; VmRSS %s MB and %s MB before, private %s MB, %s %% of a core\n",
+		name, written.nodes, written.resources, list(rss), list(began), list(private), list(cpu))
 	of := "nothing"
 	if total > 0 {
 		of = strings.Join(slices.Sorted(maps.Keys(written.resources)), ", ")
@@ -191,7 +192,7 @@ func restRows(name, note string, before, after []reading, written ledger, took t
 	return []Row{
 		atMost(name+"-writes", "per s and node", float64(most)/took.Seconds(), 0.2,
 			fmt.Sprintf("%s; the busiest node, from the audit logs of 3 apiservers; all nodes %d writes, of %s", note, total, of)),
-		atMost(name+"-rss", "MB", slices.Max(rss), 35, fmt.Sprintf("%s; VmRSS of the largest, all %s", note, list(rss))),
+		atMost(name+"-rss", "MB", slices.Max(rss), 35, fmt.Sprintf("%s; VmRSS of the largest, all %s, %s before", note, list(rss), list(began))),
 		reported(name+"-private-memory", "MB", slices.Max(private), fmt.Sprintf("%s; RssAnon+RssShmem of the largest", note)),
 		reported(name+"-cpu", "% of a core", slices.Max(cpu), fmt.Sprintf("%s; the busiest, all %s", note, list(cpu))),
 	}
