@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/base/lease"
 )
 
-// leases has three Locks, each through the apiserver of its own site, one of
-// which loses etcd while its Lock is held.
-func (m *mirrored) leases() {
+// leases has three Locks, each through the apiserver of its own site; that of first
+// is held when its apiserver loses etcd.
+func (m *mirrored) leases(first string) {
 	m.t.Helper()
 	locks := map[string]*lease.Lock{}
 	ctx, cancel := context.WithCancel(m.t.Context())
@@ -22,8 +22,9 @@ func (m *mirrored) leases() {
 	for _, site := range sites {
 		a := m.apiserver(site)
 		cluster := &kubeapi.Cluster{Kubeconfig: a.PKI().AdminConf, Servers: []string{a.URL()}, Dial: a.Node().DialContext}
-		l := &lease.Lock{Client: cluster.Client, Namespace: "default", Name: "test", Identity: lease.NewIdentity(site), Duration: 5 * time.Second}
-		locks[site] = l
+		locks[site] = &lease.Lock{Client: cluster.Client, Namespace: "default", Name: "test", Identity: lease.NewIdentity(site), Duration: 5 * time.Second}
+	}
+	keep := func(l *lease.Lock) {
 		wg.Go(func() { l.Keep(ctx, func(bool) {}, func(error) {}) })
 	}
 	holder := func() (sites []string) {
@@ -37,15 +38,18 @@ func (m *mirrored) leases() {
 		}
 		return sites
 	}
-	first := ""
-	m.until("somebody holds the Lease", 20*time.Second, func() error {
-		h := holder()
-		if len(h) != 1 {
+	keep(locks[first])
+	m.until(first+" holds the Lease", 20*time.Second, func() error {
+		if len(holder()) != 1 {
 			return errors.New("nobody")
 		}
-		first = h[0]
 		return nil
 	})
+	for site, l := range locks {
+		if site != first {
+			keep(l)
+		}
+	}
 	if err := m.apiserver(first).Detach(ctx); err != nil {
 		m.t.Fatal(err)
 	}

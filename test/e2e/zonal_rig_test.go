@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/internal/access/zonal"
 	"github.com/holdfast-ha/holdfast/internal/base/kubeapi"
+	"github.com/holdfast-ha/holdfast/internal/base/lease"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab"
 )
 
@@ -31,6 +32,8 @@ type mirrored struct {
 	*cluster
 	kubeconfig string
 	servers    map[string]*lab.Child // by site
+	// lease is the duration of that by which the agents agree who acts.
+	lease time.Duration
 }
 
 const (
@@ -60,7 +63,10 @@ func startMirrored(t *testing.T) *mirrored {
 			t.Errorf("close lab: %v", err)
 		}
 	})
-	m := &mirrored{cluster: &cluster{t: t, lab: l, agents: map[string]*agent{}}, servers: map[string]*lab.Child{}}
+	m := &mirrored{cluster: &cluster{t: t, lab: l, agents: map[string]*agent{}}, servers: map[string]*lab.Child{}, lease: 5 * time.Second}
+	if os.Getenv(defaultTimers) != "" {
+		m.lease = lease.DefaultDuration
+	}
 	t.Cleanup(func() { m.t = t; m.showLogs() })
 	if err := l.StartEtcd(t.Context()); err != nil {
 		t.Fatal(err)
@@ -198,7 +204,7 @@ func (m *mirrored) run(site string) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	argv := []string{self, "zonal", "run", "--kubeconfig", m.kubeconfig, "--log-format", "json", "--server", m.apiserver(site).URL()}
+	argv := []string{self, "zonal", "run", "--kubeconfig", m.kubeconfig, "--log-format", "json", "--lease-duration", m.lease.String(), "--server", m.apiserver(site).URL()}
 	for _, s := range sites {
 		if s != site {
 			argv = append(argv, "--server", m.apiserver(s).URL())
@@ -269,7 +275,8 @@ func (m *mirrored) witness() *witness {
 		Replace:  func(all []slice) { slices.All(all)(func(_ int, s slice) bool { see(s, false); return true }) },
 		Apply:    func(e kubeapi.Event[slice]) { see(e.Object, e.Deleted) }, Report: func(error) {},
 	}
-	go func() { _ = f.Run(m.t.Context()) }()
+	ctx := m.t.Context()
+	go func() { _ = f.Run(ctx) }()
 	return w
 }
 
