@@ -192,7 +192,7 @@ func restRows(name, note string, before, after []reading, written ledger, took t
 	return []Row{
 		atMost(name+"-writes", "per s and node", float64(most)/took.Seconds(), 0.2,
 			fmt.Sprintf("%s; the busiest node, from the audit logs of 3 apiservers; all nodes %d writes, of %s", note, total, of)),
-		atMost(name+"-rss", "MB", slices.Max(rss), 35, fmt.Sprintf("%s; VmRSS of the largest, all %s, %s before", note, list(rss), list(began))),
+		atMost(name+"-rss", "MB", slices.Max(rss), 35, fmt.Sprintf("%s; VmRSS of the largest, all %s (before: %s)", note, list(rss), list(began))),
 		reported(name+"-private-memory", "MB", slices.Max(private), fmt.Sprintf("%s; RssAnon+RssShmem of the largest", note)),
 		reported(name+"-cpu", "% of a core", slices.Max(cpu), fmt.Sprintf("%s; the busiest, all %s", note, list(cpu))),
 	}

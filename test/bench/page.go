@@ -80,7 +80,8 @@ when nothing but Leases has been written for 15 s.
 
 - *writes*: requests to create, update, patch or delete anything, of the node that
   made most. The apiservers' audit logs count them by the agents' user, refused
-  ones too. Of three replicas of ` + "`zonal`" + ` one acts, and renews its Lease every 5 s.
+  ones too. Of three replicas of ` + "`zonal`" + ` one acts, and renews its Lease 5 s after each renewal or a
+  little later.
 - *rss* is VmRSS, in which what is mapped of the program counts.
 `)
 	return b.String()
