@@ -130,15 +130,20 @@ func (m *Machine) write(now time.Duration, k kind, r Record, cause Cause) {
 	m.do(Action{Do: Write, ID: id, Record: r, Version: m.seen.Version, Timeout: part(m.cfg.Duration, callPart)})
 }
 
-// hasten writes again at once: a peer says that the API works, and the last write
-// has failed, or is stuck as one on a dead connection is.
+// hasten asks again at once: a peer says that the API works, and the last call has
+// failed, or is stuck as one on a dead connection is.
 func (m *Machine) hasten(now time.Duration) {
 	if !m.held || m.leaving.on {
 		return
 	}
-	if m.writing.busy && now-m.writing.sent >= part(m.cfg.Duration, patiencePart) {
+	stuck := now - part(m.cfg.Duration, patiencePart)
+	if m.writing.busy && m.writing.sent <= stuck {
 		m.writing.busy = false
 		m.writeAt = now
+	}
+	if m.reading.busy && m.reading.sent <= stuck {
+		m.reading.busy = false
+		m.readAt = now
 	}
 	if !m.writing.busy && m.failed > 0 {
 		m.writeAt = min(m.writeAt, max(now, m.writing.sent+part(m.cfg.Duration, askPart)))

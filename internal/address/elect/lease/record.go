@@ -43,6 +43,9 @@ type Seen struct {
 	// Version is for compare-and-swap. It grows from write to write; 0: there is
 	// no record.
 	Version uint64
+	// Foreign says why the record is not one of ours; Record then names nobody, so
+	// that nobody takes it, and who held it lets go.
+	Foreign string
 }
 
 // Outcome is how a call ended.

@@ -62,7 +62,7 @@ func (w *World) exec(x int32) {
 }
 
 func (w *World) answer(x int32, n *node) {
-	if w.chance(w.shape.Lost) {
+	if w.chance(w.shape.Unanswered) {
 		return
 	}
 	w.after(w.between(w.shape.Fast/50, w.shape.Fast), event{what: evReply, a: int8(n.i), x: x, life: w.requests[x].life})

@@ -20,7 +20,7 @@
 //  4. Who has stopped holds nothing.
 //
 // In a quarter of the schedules nothing but the API is broken, for everybody, again
-// and again, and up to 2 % of datagrams and answers are lost at the same time:
+// and again, and up to 2 % of datagrams are lost at the same time:
 //
 //  5. Nobody lets go.
 //

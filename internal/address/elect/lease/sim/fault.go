@@ -130,7 +130,7 @@ func (w *World) rename(mask int) {
 
 // heal mends everything.
 func (w *World) heal() {
-	w.api, w.cut, w.shape.Lost = open, [most][most]bool{}, 0
+	w.api, w.cut, w.shape.Lost, w.shape.Unanswered = open, [most][most]bool{}, 0, 0
 	w.rename(1<<w.n - 1)
 	for i := range w.n {
 		n := &w.nodes[i]

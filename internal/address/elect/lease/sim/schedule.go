@@ -29,7 +29,7 @@ func (w *World) schedule(seed uint64, bent rules) Result {
 	stalls := rng.IntN(4) == 0
 	if stalls {
 		w.shape.Config.Policy, w.shape.Durations = lease.Keep, [most]time.Duration{}
-		w.shape.Lost = min(w.shape.Lost, 0.02)
+		w.shape.Lost, w.shape.Unanswered = min(w.shape.Lost, 0.02), 0
 		w.stall()
 	} else {
 		w.disturb()
@@ -57,6 +57,7 @@ func randomShape(rng *rand.Rand) Shape {
 	}
 	s.Fast = s.Config.Duration / []time.Duration{1000, 200, 50, 25}[rng.IntN(4)]
 	s.Lost = []float64{0, 0, 0, 0.02, 0.1}[rng.IntN(5)]
+	s.Unanswered = s.Lost
 	s.Lag = s.Fast * []time.Duration{1, 1, 1, 4, 30}[rng.IntN(5)]
 	return s
 }

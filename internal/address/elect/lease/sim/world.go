@@ -20,8 +20,9 @@ type Shape struct {
 	Durations [most]time.Duration
 	// Fast is the longest way to the API, and up to 30 ms of a datagram.
 	Fast time.Duration
-	// Lost is the share of datagrams that are lost, of answers of the API too.
-	Lost float64
+	// Lost is the share of datagrams that are lost, Unanswered that of requests
+	// whose answer is.
+	Lost, Unanswered float64
 	// Lag is how long a watch takes at most.
 	Lag time.Duration
 }
