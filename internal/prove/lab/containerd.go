@@ -132,8 +132,11 @@ func (c *Containerd) Kill(ctx context.Context) error { return c.end(ctx, 0) }
 const containerdGrace = 5 * time.Second
 
 // load imports PodImage.
-func (c *Containerd) load(ctx context.Context) error {
-	return c.Ctr(ctx, "images", "import", "--snapshotter", c.snapshotter, c.image)
+func (c *Containerd) load(ctx context.Context) error { return c.Import(ctx, c.image) }
+
+// Import loads an image from an archive below the lab's directory.
+func (c *Containerd) Import(ctx context.Context, archive string) error {
+	return c.Ctr(ctx, "images", "import", "--snapshotter", c.snapshotter, archive)
 }
 
 // Ctr runs containerd's own client in the namespace of Kubernetes.

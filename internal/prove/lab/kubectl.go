@@ -1,7 +1,11 @@
 package lab
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -52,4 +56,32 @@ func (s state) kubectl(node string, args []string) error {
 		return err
 	}
 	return execIn(s, node, "", append([]string{binary}, args...))
+}
+
+// Kubectl runs kubectl in a node, as the administrator of its site's apiserver,
+// and returns what it printed. The error holds what it complained of.
+func (l *Lab) Kubectl(ctx context.Context, node string, args ...string) (string, error) {
+	n, err := l.Node(node)
+	if err != nil {
+		return "", err
+	}
+	binary, err := l.kubernetesPeer("kubectl")
+	if err != nil {
+		return "", err
+	}
+	var out, complaint bytes.Buffer
+	argv := append([]string{binary, "--kubeconfig", l.kubernetes[n.name].AdminConf}, args...)
+	child, err := n.Spawn(ctx, Process{Name: "kubectl-" + n.name, Argv: argv, Stdout: &out, Stderr: &complaint})
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-child.Done():
+	case <-ctx.Done():
+		return "", errors.Join(ctx.Err(), child.Stop(context.WithoutCancel(ctx), 0))
+	}
+	if err := child.Err(); err != nil {
+		return out.String(), fmt.Errorf("run kubectl in %s: %w: %s", node, err, strings.TrimSpace(complaint.String()))
+	}
+	return out.String(), nil
 }
