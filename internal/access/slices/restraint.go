@@ -40,6 +40,9 @@ type row struct {
 	first, last, until time.Time
 	tries              int
 	done               bool // the last one succeeded
+	// once says that some have. The first that does begins the row anew: what kept
+	// the others from it has passed, and if it is undone that is another trouble.
+	once bool
 	// ends is the slice that it was to make unready, and the API refused that.
 	ends string
 }
@@ -51,13 +54,13 @@ func (r *restraint) note(now time.Time, key string, least, most time.Duration, d
 		r.rows = map[string]*row{}
 	}
 	each := r.rows[key]
-	if each == nil || each.over(now) {
+	if each == nil || each.over(now) || done && !each.once {
 		r.forget(now)
 		each = &row{first: now}
 		r.rows[key] = each
 	}
 	wait := min(max(now.Sub(each.first)/2, least), most)
-	each.tries, each.last, each.done = each.tries+1, now, done
+	each.tries, each.last, each.done, each.once = each.tries+1, now, done, each.once || done
 	each.until = now.Add(wait + rand.N(wait/5+1))
 	return each.tries
 }

@@ -43,3 +43,24 @@ func TestHold(t *testing.T) {
 		}
 	}
 }
+
+// TestDoneAtLast: what succeeds after long trouble may be done again at once, and
+// what is undone again and again may not.
+func TestDoneAtLast(t *testing.T) {
+	var r restraint
+	now := time.Now()
+	for range 60 {
+		now = now.Add(time.Second / 2)
+		r.note(now, "x", retryMin, mostUnanswered, false)
+	}
+	if r.note(now, "x", retryMin, mostWait, true); r.left(now, "x") > 2*retryMin {
+		t.Errorf("done at last, and waits %s", r.left(now, "x"))
+	}
+	for n := range 60 {
+		now = now.Add(time.Second / 2)
+		r.note(now, "x", retryMin, mostWait, n%2 == 1)
+	}
+	if left := r.left(now, "x"); left < 10*time.Second {
+		t.Errorf("undone all the time, and waits %s", left)
+	}
+}

@@ -35,6 +35,7 @@ type row struct {
 	key                string
 	first, last, until time.Duration
 	done               bool // the last one succeeded
+	once               bool // some have; the first that does begins the row anew
 	// ends is the slice that it was to make unready, and the store refused that.
 	ends string
 }
@@ -58,7 +59,7 @@ func (r *restraint) note(now time.Duration, w *plan.Write, how outcome, jitter f
 	case o == nil:
 		r.rows = append(r.rows, row{key: key, first: now})
 		o = &r.rows[len(r.rows)-1]
-	case o.over(now):
+	case o.over(now), how == written && !o.once:
 		*o = row{key: key, first: now}
 	}
 	most := mostWait
@@ -67,6 +68,7 @@ func (r *restraint) note(now time.Duration, w *plan.Write, how outcome, jitter f
 	}
 	wait := min(max((now-o.first)/2, leastWait), most)
 	o.last, o.until, o.done = now, now+wait+jitter(0, wait/5+1), how == written
+	o.once = o.once || o.done
 	if how == refused && w.Takes && w.Slice.Name != "" && !w.Slice.Ready {
 		o.ends = w.Slice.Name
 	}
