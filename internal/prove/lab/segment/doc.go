@@ -10,6 +10,6 @@
 //     when a cable is pulled behind the next switch. Unplug takes the carrier
 //     away, as when its own cable is.
 //
-// Station i, counted from 1, has eth0 with 192.0.2.i/24 and 2001:db8::i/64, and
-// the hardware address 02:00:00:00:00:i.
+// Station i, counted from 1, has eth0 with 192.0.2.i/24, 2001:db8::i/64 and
+// fe80::i/64, and the hardware address 02:00:00:00:00:i.
 package segment

@@ -130,12 +130,11 @@ func (g *Segment) add(i byte) error {
 }
 
 func (s *Station) configure() error {
-	// A link-local address would only bring traffic that no test asks for, and
-	// a wait for duplicate detection.
+	// The link-local address is given by hand below, without duplicate detection.
 	err := s.Do(func() error {
 		err := os.WriteFile("/proc/sys/net/ipv6/conf/"+Interface+"/addr_gen_mode", []byte("1"), 0)
 		if err != nil {
-			return fmt.Errorf("switch off link-local address: %w", err)
+			return fmt.Errorf("switch off automatic link-local address: %w", err)
 		}
 		return nil
 	})
@@ -149,7 +148,9 @@ func (s *Station) configure() error {
 	if err := s.Netlink.LinkSetUp(eth); err != nil {
 		return fmt.Errorf("set interface up: %w", err)
 	}
-	for _, p := range []netip.Prefix{netip.PrefixFrom(s.Four, 24), netip.PrefixFrom(s.Six, 64)} {
+	local := s.Six.As16()
+	copy(local[:4], []byte{0xfe, 0x80, 0, 0})
+	for _, p := range []netip.Prefix{netip.PrefixFrom(s.Four, 24), netip.PrefixFrom(netip.AddrFrom16(local), 64), netip.PrefixFrom(s.Six, 64)} {
 		a := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
 		if p.Addr().Is6() {
 			a.Flags = unix.IFA_F_NODAD
