@@ -14,6 +14,9 @@ func (p *planner) emit(pool []*cell) {
 			p.end(c, pool)
 		}
 	}
+	for _, m := range p.moves {
+		p.move(m, pool)
+	}
 	if !p.alone {
 		for _, c := range pool {
 			p.drop(c, pool)

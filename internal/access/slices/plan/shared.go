@@ -50,6 +50,7 @@ type planner struct {
 	// first are writes that add or lean, then those that take.
 	first, then []Write
 	cells       []cell
+	moves       []move
 }
 
 func (p *planner) writes() []Write { return append(p.first, p.then...) }
@@ -99,7 +100,7 @@ func (p *planner) family(family Family) {
 
 // load makes cells of the slices of a family.
 func (p *planner) load(family Family) {
-	p.cells = make([]cell, 0, len(p.v.Slices))
+	p.cells, p.moves = make([]cell, 0, len(p.v.Slices)), nil
 	for i := range p.v.Slices {
 		s := &p.v.Slices[i]
 		if s.Owner != Ours || s.Family != family {

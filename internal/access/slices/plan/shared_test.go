@@ -90,12 +90,12 @@ func TestShared(t *testing.T) {
 			"update kubernetes-3 c [c d] ready",
 		},
 		{
-			"the adopter is not reached any more: another adopts beside it",
+			"the adopter is not reached any more: another adopts, and it lets go",
 			scene{slices: []Slice{unready(endpoint("1", "a")), endpoint("2", "b", "a"), endpoint("3", "c")}, zones: "abc", health: Unready, node: "1", facts: Facts{Unreached: []string{"2"}}},
-			"update kubernetes-3 c [a c] ready for kubernetes-2@1",
+			"update kubernetes-3 c [a c] ready for kubernetes-2@1; update kubernetes-2 b [b] ready",
 		},
 		{
-			"and the first lets go",
+			"and lets go later, had its write failed",
 			scene{slices: []Slice{unready(endpoint("1", "a")), endpoint("2", "b", "a"), endpoint("3", "c", "a")}, zones: "abc", health: Unready, node: "1", witnesses: []string{"b"}, facts: Facts{Unreached: []string{"2"}}},
 			"update kubernetes-3 c [a c] ready for kubernetes-2@1; update kubernetes-2 b [b] ready",
 		},

@@ -60,11 +60,17 @@ func (p *planner) place(zone string, pool []*cell) {
 			keeper = c
 		}
 	}
-	if !native && (keeper == nil || !p.alone && p.unreached(keeper, zone)) && p.choose(zone, pool, keeper) {
-		return // whom it replaces lets go next
+	if !native && keeper == nil {
+		if best := p.choose(zone, pool); best != nil {
+			best.add = append(best.add, zone)
+		}
+		return
 	}
 	if !p.takes(pool) {
 		return
+	}
+	if !native && p.unreached(keeper, zone) {
+		p.moves = append(p.moves, move{zone, keeper})
 	}
 	for _, c := range pool {
 		if c.Zone != zone && c.Hinted(zone) && !c.held && (steady || c != keeper) {
@@ -78,25 +84,39 @@ func (p *planner) mending(zone string) bool {
 	return slices.ContainsFunc(p.cells, func(c cell) bool { return c.Ready && c.mended == zone })
 }
 
-// choose gives the zone to the best of the pool that has room for a hint, and if
-// it replaces somebody is reached. If there is none, its clients are sent to
-// everybody, as those of unknown zones are, or to whom they were.
-func (p *planner) choose(zone string, pool []*cell, replaced *cell) bool {
+// choose is the best of the pool that has room for a hint of the zone. If there is
+// none, its clients are sent to everybody, as those of unknown zones are.
+func (p *planner) choose(zone string, pool []*cell) *cell {
 	var best *cell
 	for _, c := range pool {
 		switch {
-		case c.held, c.Hinted(zone), !c.room(), replaced != nil && p.unreached(c, zone):
+		case c.held, c.Hinted(zone), !c.room():
 		case best == nil, p.prefer(c, best, zone):
 			best = c
 		}
 	}
-	if best != nil {
-		best.add = append(best.add, zone)
-		if replaced != nil {
-			best.relyOn(replaced) // others, who reach both, let the same one go
-		}
+	return best
+}
+
+// move is a zone that does not reach its adopter.
+type move struct {
+	zone string
+	from *cell
+}
+
+// move gives the zone to somebody whom it reaches, and takes it from its adopter
+// in the same plan, or does neither: an adopter that has another part in this
+// plan gives it away in the next.
+func (p *planner) move(m move, pool []*cell) {
+	to := p.choose(m.zone, pool)
+	switch from := m.from; {
+	case to == nil, p.unreached(to, m.zone), to.taken, to.end:
+	case from.taken, from.end, len(from.add) > 0, from.lean != "", len(from.drop) > 0 && contains(from.drop, m.zone):
+	default:
+		to.add = append(to.add, m.zone)
+		to.relyOn(from) // others, who reach both, let the same one go
+		from.drop = append(from.drop, m.zone)
 	}
-	return best != nil
 }
 
 // unreached says that clients of the zone, which is the own, do not reach c.

@@ -44,9 +44,13 @@ type agent struct {
 	refusal int
 	// troubled: until when it knows of a request without an answer.
 	troubled time.Duration
-	booted   time.Duration
-	rate     float64 // of its clock
-	origin   time.Duration
+	// unwell is since when it knows that its apiserver is not ready; never is not.
+	unwell time.Duration
+	// apart is whom it last knew to be out of reach.
+	apart  []string
+	booted time.Duration
+	rate   float64 // of its clock
+	origin time.Duration
 
 	cfg       plan.Settings
 	self      plan.Self
@@ -86,7 +90,7 @@ func (a *agent) clock(now time.Duration) time.Duration {
 func (w *World) bootAgent(i int, d time.Duration) {
 	old := w.agents[i]
 	w.agents[i] = agent{
-		i: i, up: true, life: old.life + 1, cut: old.cut, booted: w.now + d, cfg: w.settings(i), observer: plan.NewObserver(w.cfg),
+		i: i, up: true, life: old.life + 1, cut: old.cut, booted: w.now + d, unwell: never, cfg: w.settings(i), observer: plan.NewObserver(w.cfg),
 		rate: w.rate(), origin: w.between(0, time.Hour), distances: old.distances,
 		self: plan.Self{
 			Node: name(i), Zone: w.machines[i].zone, Holder: name(i), Port: w.port(i),
@@ -159,6 +163,11 @@ func (w *World) check(a *agent) {
 		a.self.Health = plan.Ready
 	}
 	if was != a.self.Health {
+		a.unwell = never
+		if a.self.Health == plan.Unready {
+			a.unwell = w.now
+			w.after(reachAfter, event{kind: evContact, a: int8(a.i), life: a.life})
+		}
 		w.trace("%s finds its apiserver ready: %t", name(a.i), a.self.Health == plan.Ready)
 		a.resting = 0
 		w.nudge(a)
@@ -270,6 +279,7 @@ func (w *World) facts(a *agent) (facts plan.Facts, held time.Duration) {
 	facts = a.observer.Facts(a.clock(w.now))
 	a.busy = len(facts.Quiet) > 0 || len(facts.Lapsed) > 0 || facts.Rival != ""
 	facts.Held, held = a.restraint.held(w.now)
+	facts.Unreached = w.unreached(a)
 	return facts, held
 }
 

@@ -35,11 +35,14 @@
 //     (see below); and while the Lease is free or in the hands of such an agent.
 //     When it is in dead hands that lasts one turn (3 s) and two looks longer,
 //     and no more, where no request is lost.
-//  8. A list that somebody emptied by hand is filled within 11 s of the same.
+//  8. No zone is sent for more than 3 s to where none of its control-plane nodes
+//     connects, while they all connect to another that is well, and all of their
+//     agents have known for 2 s that their own apiservers are not; as 7 otherwise.
+//  9. A list that somebody emptied by hand is filled within 11 s of the same.
 //
 // Judged at rest, with what is broken left broken in half of the schedules:
 //
-//  9. Endpoints say what their owners know; those of the dead are unready, unless
+//  10. Endpoints say what their owners know; those of the dead are unready, unless
 //     they are the last. Every zone has endpoints of its own, or one adopter.
 //     Nothing is adopted that has nodes no more, or its own. The slice kubernetes
 //     is complete, and ours unless an apiserver writes it; where it is ours, the
@@ -70,8 +73,7 @@
 // Nodes that move; hands in slices and Leases; writes that are refused; agents
 // whose settings differ, and apiservers whose ports do. Refusals are as of a webhook
 // that fails; what only a person can mend is tried again more rarely. Not modelled:
-// reads of slices that are not linearizable, apiservers that single nodes do not
-// reach (plan.Facts.Unreached), and etcd itself.
+// reads of slices that are not linearizable, and etcd itself.
 //
 // A million schedules:
 //

@@ -31,11 +31,12 @@ const (
 	Populate                 // the zone Zone gets a node that is no control plane, P > 0, or loses them
 	Tamper                   // somebody puts a hand in our objects of A, in the way of P
 	Collect                  // the identity Lease of an apiserver that is gone is deleted
+	Part                     // the node of A and the apiserver of node P do not reach each other, nor the other way round, for For
 )
 
 var actionNames = [...]string{
 	"kill", "stop", "start", "hang", "resume", "isolate", "rejoin", "fail", "recover", "kill-agent", "start-agent", "pause",
-	"cut-api", "heal-api", "freeze", "refuse", "relabel", "populate", "tamper", "collect",
+	"cut-api", "heal-api", "freeze", "refuse", "relabel", "populate", "tamper", "collect", "part",
 }
 
 func (a Action) String() string { return actionNames[a] }
@@ -69,6 +70,8 @@ func (w *World) apply(f Fault) {
 		w.applyNodes(f)
 	case f.Do == Tamper:
 		w.tamper(f)
+	case f.Do == Part:
+		w.part(f.A, f.P, f.For)
 	case !w.ready(f.A):
 		w.store.drop(firstIdentity + object(f.A))
 		w.spread()

@@ -59,8 +59,8 @@ type judge struct {
 	// refusals is, by agent, the row of its writes that were refused.
 	refusals [most]row
 	// unserved, doubled and empty are since when; never is not.
-	unserved, doubled [families][allZones]time.Duration
-	empty             [families]time.Duration
+	unserved, doubled, misled [families][allZones]time.Duration
+	empty                     [families]time.Duration
 
 	Commits, Marks, Adoptions, Withdrawals, Takeovers, Objects, Late int
 	lastWrite                                                        time.Duration
@@ -77,7 +77,7 @@ func (j *judge) reset() {
 	for f := range families {
 		j.empty[f] = never
 		for z := range allZones {
-			j.unserved[f][z], j.doubled[f][z] = never, never
+			j.unserved[f][z], j.doubled[f][z], j.misled[f][z] = never, never, never
 		}
 	}
 }
@@ -355,6 +355,13 @@ func (w *World) lookAt(f int, s *sight, able time.Duration) {
 		}
 		if d := w.lasts(&j.doubled[f][z], inhabited && well && s.adopters[f][z] > 1, able, serveWithin); d > 0 {
 			w.breach("for %s zone %s has %d adopters", d, zone, s.adopters[f][z])
+		}
+		misled, since := inhabited && s.adopters[f][z] > 0 && w.misled(f, zone), never
+		if misled {
+			since = w.ableIn(zone)
+		}
+		if d := w.lasts(&j.misled[f][z], misled, since, serveWithin); d > 0 {
+			w.breach("for %s zone %s is sent to whom it does not reach", d, zone)
 		}
 	}
 }

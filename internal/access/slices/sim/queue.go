@@ -13,6 +13,7 @@ const (
 	evCheck                 // a: agent whose check of its apiserver has come to a verdict
 	evRenew                 // a: agent whose own Lease is due
 	evDeliver               // a: agent whose watch brings news
+	evContact               // a: node whose agent finds somebody in reach, or out of it
 	evWake                  // a: agent whose timer ran out
 	evZone                  // a: agent that learns the zone of its node
 	evExec                  // x: request that reaches the store

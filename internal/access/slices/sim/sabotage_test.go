@@ -44,6 +44,7 @@ func TestSabotage(t *testing.T) {
 		{"nobody restores", rules{hands: true, mangle: drop(func(w plan.Write) bool {
 			return strings.HasPrefix(w.Why, "ready as a last resort")
 		}).mangle}, "no endpoint is ready"},
+		{"whom a node reaches does not matter", rules{blind: true}, "is sent to whom it does not reach"},
 		{"nobody marks", drop(func(w plan.Write) bool { return strings.HasPrefix(w.Why, "marked") }), "though its node is gone"},
 		{"the reconciler is not waited for", rules{settings: func(s *plan.Settings) { s.Survive = 0 }}, "took kubernetes over"},
 		{"the Service is left alone", rules{settings: func(s *plan.Settings) { s.Traffic = "" }}, "trafficDistribution"},

@@ -29,6 +29,8 @@ type rules struct {
 	// dawdling agents leave a Lease alone for longer than a turn, and sulking ones
 	// what they were refused for good.
 	dawdling, sulking bool
+	// blind agents do not know whom their node does not reach.
+	blind bool
 	// trusting agents take Leases from their watches when they read anew.
 	trusting bool
 }
@@ -162,6 +164,9 @@ var faults = []trouble{
 		}
 	}},
 	{1, func(w *World, at time.Duration, a int, _ time.Duration) { w.Inject(at, Fault{Do: Collect, A: a}) }},
+	{3, func(w *World, at time.Duration, a int, hold time.Duration) {
+		w.Inject(at, Fault{Do: Part, A: a, P: w.rng.IntN(w.n), For: hold})
+	}},
 	{2, func(w *World, at time.Duration, a int, _ time.Duration) {
 		w.Inject(at, Fault{Do: Refuse, A: a, For: w.between(time.Second, 40*time.Second), P: w.rng.IntN(4)})
 	}},

@@ -52,6 +52,7 @@ type World struct {
 	agents   [most]agent
 	workers  map[string]int // zone: nodes that are not control plane
 	masters  masters
+	parted   [most][most]parting
 	requests []request
 	faults   []Fault
 	judge    judge
@@ -71,7 +72,7 @@ func (w *World) Reset(shape Shape, rng *rand.Rand) {
 	w.store.reset()
 	w.requests, w.faults = w.requests[:0], w.faults[:0]
 	w.cfg, w.agents = shape.Settings, [most]agent{}
-	w.workers, w.masters = map[string]int{}, masters{}
+	w.workers, w.masters, w.parted = map[string]int{}, masters{}, [most][most]parting{}
 	w.judge.reset()
 	for i := range w.n {
 		w.machines[i] = machine{up: true, serving: true, zone: shape.Zones[i], reconciles: shape.Reconcile}
@@ -112,6 +113,9 @@ func (w *World) handle(e event) {
 	case evTick:
 		w.look()
 		w.after(tick, event{kind: evTick})
+	case evContact: // also of an agent that has started since
+		e.life = w.agents[i].life
+		w.handleAgent(e, &w.agents[i])
 	case evExec:
 		w.exec(&w.requests[e.x])
 	default:
@@ -145,6 +149,8 @@ func (w *World) handleAgent(e event, a *agent) {
 			a.resting = 0
 			w.nudge(a)
 		}
+	case evContact:
+		w.contact(a)
 	case evReply:
 		w.reply(a, &w.requests[e.x])
 	}
