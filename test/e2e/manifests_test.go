@@ -64,8 +64,12 @@ func TestManifests(t *testing.T) {
 	if err := r.kubectl("annotate", "service", "shop", "holdfast.dev/zonal=true"); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the mirror", 30*time.Second, func() error { return r.ask("a", http.MethodGet, "/api/v1/namespaces/default/services/shop-zonal", nil, nil) })
-	r.until("the balancer runs", time.Minute, func() error { return r.counts("pods/holdfast-balance-"+r.node("a"), "{.status.containerStatuses[0].ready}", "true") })
+	r.until("the mirror", 30*time.Second, func() error {
+		return r.ask("a", http.MethodGet, "/api/v1/namespaces/default/services/shop-zonal", nil, nil)
+	})
+	r.until("the balancer runs", time.Minute, func() error {
+		return r.counts("pods/holdfast-balance-"+r.node("a"), "{.status.containerStatuses[0].ready}", "true")
+	})
 	r.steady()
 }
 
