@@ -2,6 +2,9 @@ package lease
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -80,9 +83,17 @@ type Agent struct {
 	foreign  string
 }
 
-// NewAgent checks the configuration. group names the record to all peers alike,
-// such as "kube-system/holdfast-vip"; the socket is served by the caller.
+// NewAgent checks the configuration, and fills in an Incarnation and a FreshKey
+// where there is none. group names the record to all peers alike, such as
+// "kube-system/holdfast-vip"; the socket is served by the caller.
 func NewAgent(config Config, group string, store Store, socket *ask.Socket, actor Actor, log *slog.Logger) (*Agent, error) {
+	if config.Incarnation == 0 {
+		config.Incarnation = randomNumber()
+	}
+	if config.FreshKey == nil {
+		config.FreshKey = make([]byte, sha256.Size)
+		_, _ = rand.Read(config.FreshKey) // which cannot fail
+	}
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
@@ -90,6 +101,12 @@ func NewAgent(config Config, group string, store Store, socket *ask.Socket, acto
 		config: config, store: store, socket: socket, group: group, actor: actor, log: log,
 		inbox: inbox{wake: make(chan struct{}, 1)}, done: make(chan struct{}), machine: New(config),
 	}, nil
+}
+
+func randomNumber() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return binary.BigEndian.Uint64(b[:]) | 1 // never 0
 }
 
 // Run holds the address whenever it is to be held here, until ctx ends; then it

@@ -41,4 +41,11 @@
 // and answer for every peer: use a key file where that matters.
 //
 // When every peer that the record names is gone for good nobody takes it: delete it.
+//
+// Usage: one ask.Socket for the process, one Store (package kube or etcd) and one
+// Agent for each address or group of addresses that move together. The Actor opens
+// the kernel's gate until Holding.Until, and the caller tells the Agent when the
+// network has heard of it (Announced), when another is heard claiming the address
+// (Rival), and whether this node could serve it (SetReady). The context of Run ends
+// with a hand-over.
 package lease

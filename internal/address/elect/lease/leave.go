@@ -37,8 +37,12 @@ const (
 // not ready above all, the address stays, and an action Refused says so.
 func (m *Machine) Release(now time.Duration, to string) []Action {
 	m.enter(now)
-	if m.held && !m.leaving.on {
-		m.leaving = leaving{on: true, began: now, want: to}
+	switch l := &m.leaving; {
+	case !m.held:
+	case !l.on:
+		*l = leaving{on: true, began: now, want: to}
+	case !l.sent:
+		l.want, l.unready = to, false
 	}
 	return m.decide(now)
 }
@@ -79,6 +83,9 @@ func (m *Machine) leave(now time.Duration) {
 	}
 	switch {
 	case !l.on:
+	case !m.held && !l.sent && m.writing.busy:
+		// A claim is under way. When it is done it is to be given away, lest the
+		// record name one that is gone.
 	case !m.held:
 		m.stopped = l.stop
 		*l = leaving{}

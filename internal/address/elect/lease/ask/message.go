@@ -103,7 +103,7 @@ const (
 	// MaxLength bounds a datagram.
 	MaxLength = headLength + 2*maxName + macLength
 	// MaxDuration bounds what an asker may bind a peer for.
-	MaxDuration = 10 * time.Minute
+	MaxDuration = time.Minute
 )
 
 // Group is the short form of a group's name, by which a datagram finds its

@@ -13,7 +13,9 @@ import (
 
 // Store is a lease.Store.
 type Store struct {
-	// Client is that of the caller, who closes it.
+	// Client is that of the caller, who closes it. It should have DialKeepAliveTime
+	// and DialKeepAliveTimeout of a few seconds: a watch on a connection whose other
+	// end is gone tells nothing, and the record is read every second instead.
 	Client *clientv3.Client
 	// Key is where the record is, such as "/holdfast/address/10.0.0.10".
 	Key string
@@ -63,13 +65,17 @@ func (s *Store) Watch(ctx context.Context, tell func(lease.Seen)) {
 	}
 }
 
+// readTimeout bounds the read that a watch begins with.
+const readTimeout = 5 * time.Second
+
 // stream watches until etcd ends it. It begins with what there is: a revision that
 // was compacted cannot be watched from.
 func (s *Store) stream(ctx context.Context, tell func(lease.Seen)) {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	answer, err := s.Client.Get(ctx, s.Key, clientv3.WithSerializable())
-	if err != nil {
+	first, enough := context.WithTimeout(ctx, readTimeout)
+	answer, err := s.Client.Get(first, s.Key, clientv3.WithSerializable())
+	if enough(); err != nil {
 		return
 	}
 	for _, kv := range answer.Kvs {

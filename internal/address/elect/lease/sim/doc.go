@@ -26,13 +26,12 @@
 //
 // In the others anything happens. Then all is mended, and judged at rest:
 //
-//  6. Exactly one holds the address, and goes on.
-//  7. The holder writes as often as it should, and nobody reads while news come.
-//  8. When the holder dies it is replaced within a lease by the slowest clock, the
+//  6. Exactly one holds the address, and goes on. It writes as often as it should,
+//     and nobody reads while news come.
+//  7. When the holder dies it is replaced within a lease by the slowest clock, the
 //     lag of a watch and a few ways to the API.
-//  9. The dead one returns, and nothing moves.
-//
-// 10. The holder stops: it lets go after its successor answers, not before.
+//  8. The dead one returns, and nothing moves.
+//  9. The holder stops: it lets go after its successor answers, not before.
 //
 // What is modelled: processes that are killed, restarted, frozen and thawed;
 // machines that die; an API that hangs or refuses, for one or for all; requests

@@ -17,9 +17,8 @@ const (
 	Crash
 	// Start begins a process anew.
 	Start
-	// Freeze stops a process for For, Thaw ends that.
+	// Freeze stops a process for For.
 	Freeze
-	Thaw
 	// Path changes the way of A to the API, API that of everybody.
 	Path
 	API
@@ -55,7 +54,6 @@ func (w *World) Inject(at time.Duration, f Fault) {
 
 func (w *World) apply(f Fault) {
 	n := &w.nodes[f.A]
-	now := n.clock(w.now)
 	switch f.Do {
 	case Kill, Crash:
 		w.trace("%s is killed", n.name)
@@ -78,22 +76,6 @@ func (w *World) apply(f Fault) {
 		w.healed()
 	case Cut, Join:
 		w.cut[f.A][f.B] = f.Do == Cut
-	case Unready, Ready:
-		n.ready = f.Do == Ready
-		if w.runs(n) {
-			w.trace("%s is ready: %v", n.name, n.ready)
-			w.perform(n, n.machine.SetReady(now, n.ready))
-		}
-	case Release:
-		if w.runs(n) {
-			w.trace("%s is told to release", n.name)
-			w.perform(n, n.machine.Release(now, ""))
-		}
-	case Stop:
-		if w.runs(n) {
-			w.trace("%s is told to stop", n.name)
-			w.perform(n, n.machine.Stop(now))
-		}
 	case Delete:
 		w.trace("the record is deleted")
 		w.revision++
@@ -101,6 +83,30 @@ func (w *World) apply(f Fault) {
 		w.tell()
 	case Name:
 		w.rename(f.Mask)
+	default:
+		w.command(n, f.Do)
+	}
+}
+
+// command is what a machine is told.
+func (w *World) command(n *node, do act) {
+	if do == Unready || do == Ready {
+		n.ready = do == Ready
+	}
+	if !w.runs(n) {
+		return
+	}
+	now := n.clock(w.now)
+	switch do {
+	case Unready, Ready:
+		w.trace("%s is ready: %v", n.name, n.ready)
+		w.perform(n, n.machine.SetReady(now, n.ready))
+	case Release:
+		w.trace("%s is told to release", n.name)
+		w.perform(n, n.machine.Release(now, ""))
+	case Stop:
+		w.trace("%s is told to stop", n.name)
+		w.perform(n, n.machine.Stop(now))
 	}
 }
 
