@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -345,13 +346,26 @@ func (e *electors) apiserversDie() {
 	}
 }
 
+// cutOff takes the API from whoever holds the address, five times; how long it
+// takes depends on when it was last renewed.
 func (e *electors) cutOff() {
-	holder := e.settled()
-	e.ways[holder].block(true)
-	took := e.passes(holder)
-	e.ways[holder].block(false)
-	e.t.Logf("another holds it %v after the holder lost the API; between them were %v", took.Round(time.Millisecond), e.gap.Round(time.Millisecond))
-	e.during(4*time.Second, e.holder())
+	var times, gaps []time.Duration
+	for range 5 {
+		holder := e.settled()
+		e.ways[holder].block(true)
+		times = append(times, e.passes(holder).Round(time.Millisecond))
+		e.ways[holder].block(false)
+		e.mu.Lock()
+		gaps = append(gaps, e.gap.Round(time.Millisecond))
+		e.mu.Unlock()
+		e.during(3*time.Second, e.holder()) // the one that returns takes nothing back
+	}
+	slices.Sort(times)
+	slices.Sort(gaps)
+	e.t.Logf("another holds it after %v; between the two were %v", times, gaps)
+	if median := times[len(times)/2]; median > 3*time.Second {
+		e.t.Errorf("median %v, more than 3 s", median)
+	}
 }
 
 func TestAddressLeaseInEtcd(t *testing.T) {
