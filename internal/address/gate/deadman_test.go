@@ -323,3 +323,36 @@ func TestWhatPassesThroughIsNotTouched(t *testing.T) {
 		eventually(t, vip.String()+" answers through the router", func() bool { return !w.last(w.answer, vip).IsZero() })
 	}
 }
+
+// The first address of an IPv6 router in VRRP is link-local.
+func TestLinkLocalAddressIsGated(t *testing.T) {
+	g := newSegment(t, 2)
+	s := g.Station(1)
+	gate := newGate(t, s)
+	vip := netip.MustParseAddr("fe80::100")
+	eth, err := s.Netlink.LinkByName(segment.Interface)
+	must(t, err)
+	must(t, s.Netlink.AddrAdd(eth, &netlink.Addr{IPNet: &net.IPNet{IP: vip.AsSlice(), Mask: net.CIDRMask(128, 128)}, Flags: unix.IFA_F_NODAD}))
+	at := netip.AddrPortFrom(vip.WithZone(segment.Interface), 7)
+	server := listen(t, s, at)
+	from := listen(t, g.Station(2), netip.AddrPortFrom(netip.MustParseAddr("fe80::2").WithZone(segment.Interface), 0))
+	arrives := func(patience time.Duration) bool {
+		_, err := from.WriteToUDPAddrPort([]byte("?"), at)
+		must(t, err)
+		must(t, server.SetReadDeadline(time.Now().Add(patience)))
+		_, _, err = server.ReadFromUDPAddrPort(make([]byte, 10))
+		return err == nil
+	}
+	must(t, gate.Open(vip, segment.Interface, time.Hour))
+	if !arrives(5 * time.Second) {
+		t.Error("open, and nothing arrives")
+	}
+	must(t, gate.Shut(vip)) // the neighbour knows the way by now
+	if arrives(slack) {
+		t.Error("shut, and something arrives")
+	}
+	must(t, gate.Open(vip, segment.Interface, time.Hour))
+	if !arrives(5 * time.Second) {
+		t.Error("open again, and nothing arrives")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -291,7 +292,7 @@ func (g *Gate) Clear() error {
 func (g *Gate) Left(addr netip.Addr) (time.Duration, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	all, err := g.conn.GetSetElements(g.rules.sets(held, addr)[0])
+	all, err := g.conn.GetSetElements(g.rules.sets(held, addr.Is6())[0])
 	if err != nil {
 		return 0, fmt.Errorf("list what is open: %w", err)
 	}
@@ -302,12 +303,17 @@ func (g *Gate) Left(addr netip.Addr) (time.Duration, error) {
 	return all[i].Expires, nil
 }
 
-// transact sends what f has queued.
+// transact sends what f has queued. After an error that is not about an element,
+// answers may be left on the connection, and the next changes go by another one.
 func (g *Gate) transact(f func() error) error {
 	if err := f(); err != nil {
 		return err
 	}
-	return g.conn.Flush()
+	err := g.conn.Flush()
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		_ = g.conn.CloseLasting()
+	}
+	return err
 }
 
 // mend is transact for changes that only fail to find something if our tables
@@ -340,11 +346,24 @@ func (g *Gate) unset(k kind, addrs ...netip.Addr) error {
 	return g.elements((*nftables.Conn).SetDeleteElements, k, 0, addrs...)
 }
 
-// elements queues one change of every set that has these addresses.
+// elements queues one change of every set that has these addresses, one message
+// for each set.
 func (g *Gate) elements(change func(*nftables.Conn, *nftables.Set, []nftables.SetElement) error, k kind, timeout time.Duration, addrs ...netip.Addr) error {
+	var fours, sixes []nftables.SetElement
 	for _, a := range addrs {
-		for _, set := range g.rules.sets(k, a) {
-			if err := change(g.conn, set, []nftables.SetElement{{Key: a.AsSlice(), Timeout: timeout}}); err != nil {
+		a = a.Unmap()
+		if e := (nftables.SetElement{Key: a.AsSlice(), Timeout: timeout}); a.Is6() {
+			sixes = append(sixes, e)
+		} else {
+			fours = append(fours, e)
+		}
+	}
+	for _, all := range [][]nftables.SetElement{fours, sixes} {
+		if len(all) == 0 {
+			continue
+		}
+		for _, set := range g.rules.sets(k, len(all[0].Key) == net.IPv6len) {
+			if err := change(g.conn, set, all); err != nil {
 				return fmt.Errorf("change set %s: %w", set.Name, err)
 			}
 		}

@@ -3,7 +3,6 @@ package gate
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -45,8 +44,7 @@ func (r *rules) remove(c *nftables.Conn) {
 
 // sets returns the sets of a kind that an address of this family is in, that of
 // inet first.
-func (r *rules) sets(k kind, addr netip.Addr) []*nftables.Set {
-	six := addr.Is6()
+func (r *rules) sets(k kind, six bool) []*nftables.Set {
 	all := []*nftables.Set{set(r.inet, k, six)}
 	if k == permits {
 		return all
@@ -71,8 +69,8 @@ func (r *rules) add(c *nftables.Conn) error {
 		c.AddTable(t)
 	}
 	for _, k := range []kind{guarded, held, permits} {
-		for _, a := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
-			for _, s := range r.sets(k, a) {
+		for _, six := range []bool{false, true} {
+			for _, s := range r.sets(k, six) {
 				if err := c.AddSet(s, nil); err != nil {
 					return fmt.Errorf("add set %s: %w", s.Name, err)
 				}

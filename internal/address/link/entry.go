@@ -1,6 +1,7 @@
 package link
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -51,34 +52,50 @@ func parseEntry(b []byte) (Entry, error) {
 	if len(b) < unix.SizeofIfAddrmsg {
 		return Entry{}, fmt.Errorf("parse address: %w: %d bytes", errMessage, len(b))
 	}
-	m := nl.DeserializeIfAddrmsg(b)
-	attrs, err := nl.ParseRouteAttr(b[unix.SizeofIfAddrmsg:])
-	if err != nil {
-		return Entry{}, fmt.Errorf("parse address: %w: %w", errMessage, err)
+	e := Entry{
+		Index: int(binary.NativeEndian.Uint32(b[4:])), Flags: uint32(b[2]), Scope: b[3],
+		Preferred: forever, Valid: forever,
 	}
-	e := Entry{Index: int(m.Index), Preferred: forever, Valid: forever, Flags: uint32(m.Flags), Scope: m.Scope}
 	var local, address netip.Addr
-	for _, a := range attrs {
+	err := attributes(b[unix.SizeofIfAddrmsg:], func(kind uint16, value []byte) {
 		switch {
-		case a.Attr.Type == unix.IFA_LOCAL:
-			local, _ = netip.AddrFromSlice(a.Value)
-		case a.Attr.Type == unix.IFA_ADDRESS:
-			address, _ = netip.AddrFromSlice(a.Value)
-		case a.Attr.Type == attributeProtocol && len(a.Value) >= 1:
-			e.Protocol = a.Value[0]
-		case a.Attr.Type == unix.IFA_FLAGS && len(a.Value) >= 4:
-			e.Flags = nl.NativeEndian().Uint32(a.Value)
-		case a.Attr.Type == unix.IFA_CACHEINFO && len(a.Value) >= 8:
-			e.Preferred, e.Valid = nl.NativeEndian().Uint32(a.Value), nl.NativeEndian().Uint32(a.Value[4:])
+		case kind == unix.IFA_LOCAL:
+			local, _ = netip.AddrFromSlice(value)
+		case kind == unix.IFA_ADDRESS:
+			address, _ = netip.AddrFromSlice(value)
+		case kind == attributeProtocol && len(value) >= 1:
+			e.Protocol = value[0]
+		case kind == unix.IFA_FLAGS && len(value) >= 4:
+			e.Flags = binary.NativeEndian.Uint32(value)
+		case kind == unix.IFA_CACHEINFO && len(value) >= 8:
+			e.Preferred, e.Valid = binary.NativeEndian.Uint32(value), binary.NativeEndian.Uint32(value[4:])
 		}
+	})
+	if err != nil {
+		return Entry{}, fmt.Errorf("parse address: %w", err)
 	}
 	if !local.IsValid() { // IPv6 has it only where there is a peer, which is then in address
 		local = address
 	}
-	if e.Prefix = netip.PrefixFrom(local, int(m.Prefixlen)); !e.Prefix.IsValid() {
-		return Entry{}, fmt.Errorf("parse address: %w: %s with %d bits", errMessage, local, m.Prefixlen)
+	if e.Prefix = netip.PrefixFrom(local, int(b[1])); !e.Prefix.IsValid() {
+		return Entry{}, fmt.Errorf("parse address: %w: %s with %d bits", errMessage, local, b[1])
 	}
 	return e, nil
+}
+
+// attributes walks the attributes of a message. Each begins at a multiple of
+// four bytes with its length, header included, and its kind. (That of the
+// netlink library panics where the padding of the last one is missing.)
+func attributes(b []byte, f func(kind uint16, value []byte)) error {
+	for len(b) >= unix.SizeofRtAttr {
+		size := int(binary.NativeEndian.Uint16(b))
+		if size < unix.SizeofRtAttr || size > len(b) {
+			return fmt.Errorf("%w: attribute of %d bytes, %d left", errMessage, size, len(b))
+		}
+		f(binary.NativeEndian.Uint16(b[2:])&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER), b[unix.SizeofRtAttr:size])
+		b = b[min(len(b), (size+3)&^3):]
+	}
+	return nil
 }
 
 // request is the message that puts e on its interface or, by its type, takes it off.

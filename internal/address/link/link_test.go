@@ -420,3 +420,36 @@ func TestSettingsAreRestored(t *testing.T) {
 		return nil
 	}))
 }
+
+// BenchmarkAddress times what is between winning an election and announcing.
+func BenchmarkAddress(b *testing.B) {
+	g, err := segment.New(1)
+	if err != nil {
+		b.Skip(err)
+	}
+	defer func() { _ = g.Close() }()
+	var h *Handle
+	if err := g.Station(1).Do(func() (err error) {
+		h, err = Open()
+		return err
+	}); err != nil {
+		b.Fatal(err)
+	}
+	defer h.Close()
+	for _, a := range ours() {
+		b.Run("AddRemove"+a.Prefix.Addr().String(), func(b *testing.B) {
+			for b.Loop() {
+				if err := errors.Join(h.Add(a), h.Remove(a)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("Refresh"+a.Prefix.Addr().String(), func(b *testing.B) {
+			for b.Loop() {
+				if err := h.Refresh(a); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

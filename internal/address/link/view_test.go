@@ -125,6 +125,7 @@ func FuzzParseEntry(f *testing.F) {
 	}
 	short := nl.NewIfAddrmsg(unix.AF_INET).Serialize()
 	f.Add(short)
+	f.Add([]byte("00000000\x05\x00000")) // without its padding
 	f.Add(slices.Concat(short, nl.NewRtAttr(unix.IFA_CACHEINFO, []byte{1}).Serialize()))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := parseEntry(b)
