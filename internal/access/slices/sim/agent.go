@@ -163,7 +163,7 @@ func (w *World) check(a *agent) {
 		a.self.Health = plan.Ready
 	}
 	if was != a.self.Health {
-		a.unwell = never
+		a.unwell, a.apart = never, nil
 		if a.self.Health == plan.Unready {
 			a.unwell = w.now
 			w.after(reachAfter, event{kind: evContact, a: int8(a.i), life: a.life})
