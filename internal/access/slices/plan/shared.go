@@ -108,10 +108,17 @@ func (p *planner) load(family Family) {
 		}
 		c := cell{Slice: s, own: s.Name == SliceName(p.self.Node, family)}
 		c.lapsed, c.quiet = p.lapsed(s), p.quiet(s)
-		c.steady, c.held = contains(p.f.Steady, s.Name), contains(p.f.Held, s.Name)
+		c.steady, c.held = contains(p.f.Steady, s.Name), p.held(s.Node)
 		c.fit = s.Ready && s.Zone != "" && s.Hinted(s.Zone) && !c.lapsed && !(c.own && p.goes(family))
 		p.cells = append(p.cells, c)
 	}
+}
+
+// held says that a slice of the node, of either family, cannot be made unready now.
+// They are held together: else each family's turn to be tried has the zones
+// adopted, and the others undo it.
+func (p *planner) held(node string) bool {
+	return contains(p.f.Held, SliceName(node, IPv4)) || contains(p.f.Held, SliceName(node, IPv6))
 }
 
 // goes says that the own endpoint should be unready.

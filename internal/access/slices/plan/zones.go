@@ -116,6 +116,7 @@ func (p *planner) move(m move, pool []*cell) {
 		to.add = append(to.add, m.zone)
 		to.relyOn(from) // others, who reach both, let the same one go
 		from.drop = append(from.drop, m.zone)
+		p.drop(from, pool) // before anybody else's drop leans on it
 	}
 }
 

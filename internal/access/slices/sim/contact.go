@@ -23,8 +23,12 @@ func (w *World) part(i, j int, d time.Duration) {
 	if i == j {
 		return
 	}
-	w.parted[i][j] = parting{w.now, w.now + d}
-	w.parted[j][i] = w.parted[i][j]
+	p := parting{w.now, w.now + d}
+	if was := w.parted[i][j]; !w.reaches(i, j) {
+		p = parting{was.from, max(was.to, p.to)}
+		d = p.to - w.now
+	}
+	w.parted[i][j], w.parted[j][i] = p, p
 	for _, k := range []int{i, j} {
 		for _, at := range []time.Duration{reachAfter, d + reachAgain} {
 			w.after(at, event{kind: evContact, a: int8(k), life: w.agents[k].life})
