@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/access/slices/plan"
@@ -401,9 +402,15 @@ func (w *World) silent(o object) bool {
 	return w.now-last > w.shape.Settings.Lapse*98/100
 }
 
+// anySlice says that there is one to be made ready: its zone stands in it, or is
+// remembered by the slice kubernetes.
 func (w *World) anySlice(f int) bool {
+	remembered := func(node string) bool {
+		c := w.store.kubernetes()
+		return c != nil && slices.ContainsFunc(c.Members, func(m plan.Member) bool { return m.Node == node && m.Zone != "" })
+	}
 	for i := range w.n {
-		if w.store.slice(firstSlice+object(i*families+f)) != nil {
+		if s := w.store.slice(firstSlice + object(i*families+f)); s != nil && (s.Zone != "" || remembered(s.Node)) {
 			return true
 		}
 	}
