@@ -137,10 +137,9 @@ func (m *Manager) sip(l *listener, now time.Duration, wall time.Time) bool {
 // receive handles one packet. now and wall are from before it was read.
 func (m *Manager) receive(a arrival, now time.Duration, wall time.Time) {
 	read := time.Since(m.start)
-	// Not before the socket was last empty, whatever the wall clock says.
 	at := read
 	if !a.stamp.IsZero() {
-		at = min(max(now+a.stamp.Sub(wall), m.empty), read)
+		at = arrived(now+a.stamp.Sub(wall), m.empty, read)
 	}
 	p, h, err := m.admit(a)
 	if err != nil {
@@ -151,6 +150,13 @@ func (m *Manager) receive(a arrival, now time.Duration, wall time.Time) {
 	h.counters.Received++
 	h.mu.Unlock()
 	m.perform(h, func() []Action { return h.session.Receive(read, at, p) })
+}
+
+// arrived bounds what the stamp of a packet says, because the wall clock may have
+// been set meanwhile: a packet has not arrived before its socket was last empty,
+// nor after it was read.
+func arrived(stamp, empty, read time.Duration) time.Duration {
+	return min(max(stamp, empty), read)
 }
 
 // admit finds the session of a packet, RFC 5880 section 6.3 and RFC 5881
@@ -176,8 +182,7 @@ func (m *Manager) admit(a arrival) (Packet, *Handle, error) {
 	m.mu.Unlock()
 	switch {
 	case h == nil:
-		// Usual for a moment after a restart, until the peer has heard of it.
-		return p, nil, malformed(ReasonSession, "discriminator %d is unknown", p.YourDiscr)
+		return p, m.match(a), malformed(ReasonSession, "discriminator %d is unknown", p.YourDiscr)
 	case h.config.Peer != a.from || !m.through(h, a.ifindex):
 		return p, m.match(a), malformed(ReasonSource, "discriminator %d belongs to a session with %v, not with %v", p.YourDiscr, h.config.Peer, a.from)
 	}
@@ -236,7 +241,9 @@ func (m *Manager) drop(a arrival, h *Handle, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counters.Dropped[bad.Reason]++
-	if !h.complained[bad.Reason] {
+	// A peer goes on with the discriminator of our last run until it has heard
+	// of this one: no news.
+	if bad.Reason != ReasonSession && !h.complained[bad.Reason] {
 		h.complained[bad.Reason] = true
 		h.log.Warn("drop packet of BFD peer", "reason", string(bad.Reason), "detail", bad.Detail)
 	}

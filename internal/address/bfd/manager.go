@@ -23,12 +23,19 @@ type Options struct {
 	// IPv4 alone where the machine has no IPv6.
 	Listen []netip.Addr
 	Log    *slog.Logger
+	// Realtime runs the loop before every ordinary thread of the machine:
+	// whoever has to be heard every 100 ms must not wait for a processor as
+	// others do. On two cores with a load of 16 the loop was late by up to
+	// 240 ms without and 28 ms with it. It takes CAP_SYS_NICE; without, one
+	// line in the log says so.
+	Realtime bool
 }
 
 // Manager runs sessions on the sockets of one network namespace: that of the
 // thread that calls New and Run.
 type Manager struct {
 	log       *slog.Logger
+	realtime  bool
 	random    *rand.Rand // the loop's
 	start     time.Time
 	listeners []*listener
@@ -71,7 +78,7 @@ var ErrClosed = errors.New("BFD has ended")
 // New opens the port. The caller has to call Run, which closes it.
 func New(o Options) (*Manager, error) {
 	m := &Manager{
-		log: o.Log, start: time.Now(), random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), wakeup: -1,
+		log: o.Log, realtime: o.Realtime, start: time.Now(), random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), wakeup: -1,
 		handles: map[uint32]*Handle{}, keys: map[key]*Handle{}, strangers: map[netip.Addr]bool{},
 		health: Health{Dropped: map[Reason]uint64{}},
 	}
@@ -217,6 +224,13 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer m.close()
 	stop := context.AfterFunc(ctx, func() { m.post(m.end) })
 	defer stop()
+	if m.realtime {
+		restore, err := realtime()
+		defer restore()
+		if err != nil {
+			m.log.Warn("BFD runs as ordinary threads do", "error", err)
+		}
+	}
 	return m.loop()
 }
 

@@ -137,9 +137,12 @@ func TestTwoManagersComeUpAndPart(t *testing.T) {
 }
 
 func TestEndOfRunTellsThePeers(t *testing.T) {
-	x, _, _, onY, _, _ := pair(t, "127.58.81.1", "127.58.81.2")
+	x, _, onX, onY, _, _ := pair(t, "127.58.81.1", "127.58.81.2")
 	x.cancel()
 	<-x.ended
+	if port := onX.sender.port; port < 49152 || port > 65535 {
+		t.Errorf("sent from port %d, RFC 5881 wants 49152 to 65535", port)
+	}
 	if s := onY.Status(); s.State != Down || s.RemoteDiag != DiagAdminDown || s.Failures != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -194,6 +197,18 @@ func TestLateLoopDrainsBeforeItJudges(t *testing.T) {
 	}
 }
 
+func TestStampsOfAClockThatWasSet(t *testing.T) {
+	for _, c := range []struct{ stamp, want time.Duration }{
+		{1050 * ms, 1050 * ms}, // as it was
+		{-time.Hour, time.Second},
+		{time.Hour, 1100 * ms},
+	} {
+		if got := arrived(c.stamp, time.Second, 1100*ms); got != c.want {
+			t.Errorf("a stamp of %v becomes %v, want %v", c.stamp, got, c.want)
+		}
+	}
+}
+
 // forge sends a packet to h by hand.
 func forge(t *testing.T, h *host, from string, ttl int, payload []byte) {
 	t.Helper()
@@ -242,10 +257,10 @@ func TestForeignPacketsChangeNothingAndAreCounted(t *testing.T) {
 		return !slices.ContainsFunc(Reasons[:], func(r Reason) bool { return got[r] != want[r] })
 	})
 	s := onX.Status()
-	if s.State != Up || s.Failures != 0 || s.Dropped[ReasonTTL] != 3 || s.Dropped[ReasonSource] != 0 {
+	if s.State != Up || s.Failures != 0 || s.Dropped[ReasonTTL] != 3 || s.Dropped[ReasonSession] != 3 || s.Dropped[ReasonSource] != 0 {
 		t.Errorf("%+v", s)
 	}
-	for text, n := range map[string]int{"reason=ttl": 1, "reason=authentication": 1, "reason=length": 1, "from=127.58.84.9": 1} {
+	for text, n := range map[string]int{"reason=ttl": 1, "reason=authentication": 1, "reason=length": 1, "reason=session": 0, "from=127.58.84.9": 1} {
 		if got := x.log.count(text); got != n {
 			t.Errorf("%d lines with %s, want %d", got, text, n)
 		}

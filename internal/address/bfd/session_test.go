@@ -329,3 +329,40 @@ func TestTimersThatMakeNoSense(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// FuzzReceive hands an established session whatever Parse lets pass.
+func FuzzReceive(f *testing.F) {
+	p := Packet{State: Up, DetectMult: 3, MyDiscr: 2, YourDiscr: 1, DesiredMinTx: 100 * ms, RequiredMinRx: 100 * ms}
+	f.Add(p.Append(nil), uint16(50))
+	p.Poll, p.RequiredMinRx, p.DetectMult, p.DesiredMinTx = true, 0, 255, longest
+	f.Add(p.Append(nil), uint16(5000))
+	p.Demand, p.State = true, AdminDown
+	f.Add(append(p.Append(nil), p.Append(nil)...), uint16(1))
+	f.Fuzz(func(t *testing.T, b []byte, step uint16) {
+		w := established(t, hundred(), hundred())
+		s := w.a.session
+		for now := w.now; len(b) >= size; b = b[size:] {
+			p, err := Parse(b)
+			if err != nil {
+				continue
+			}
+			now += time.Duration(step) * ms
+			sound(t, s.Receive(now, now, p))
+			sound(t, s.Tick(now))
+			if at, ok := s.Next(); ok && at <= now {
+				t.Fatalf("at %v something is due at %v still", now, at)
+			}
+		}
+	})
+}
+
+// sound checks that what is sent can be read.
+func sound(t *testing.T, actions []Action) {
+	for _, action := range actions {
+		if send, ok := action.(Send); ok {
+			if got, err := Parse(send.Packet.Append(nil)); err != nil || got != send.Packet {
+				t.Fatalf("sends %+v, which reads as %+v, %v", send.Packet, got, err)
+			}
+		}
+	}
+}

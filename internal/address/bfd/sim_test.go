@@ -69,7 +69,6 @@ type play struct {
 type watch struct {
 	seen   int           // of end.sent
 	last   *frame        // the last packet that was not a mere Final
-	pace   time.Duration // agreed when it left
 	wokeAt time.Duration // after a freeze
 	heard  time.Duration // when the last packet arrived, by the end's clock
 }
@@ -169,7 +168,7 @@ func (p *play) check(e *end, w *watch) error {
 }
 
 func checkPacket(e *end, w *watch, f *frame) error {
-	p, s := f.packet, e.session
+	p := f.packet
 	if got, err := Parse(p.Append(nil)); err != nil || got != p || p.Poll && p.Final {
 		return fmt.Errorf("sends %+v, which reads as %+v, %v", p, got, err)
 	}
@@ -179,15 +178,15 @@ func checkPacket(e *end, w *watch, f *frame) error {
 	if p.Final && w.last != nil && w.last.packet.State == p.State {
 		return nil
 	}
-	pace := s.agreed()
 	if w.last != nil && w.last.packet.State == p.State && w.last.packet.MyDiscr == p.MyDiscr {
-		least := min(pace, w.pace) * jitterFrom / 100
+		pace := min(f.pace, w.last.pace)
+		least := pace * jitterFrom / 100
 		if gap := e.local(f.at) - e.local(w.last.at); gap < least-time.Microsecond {
-			return fmt.Errorf("sends after %v where %v are agreed", gap, min(pace, w.pace))
+			return fmt.Errorf("sends after %v where %v are agreed", gap, pace)
 		}
 	}
 	copied := *f
-	w.last, w.pace = &copied, pace
+	w.last = &copied
 	return nil
 }
 

@@ -15,6 +15,7 @@ type frame struct {
 	to     *end
 	at     time.Duration
 	packet Packet
+	pace   time.Duration // the interval that was agreed when it left
 }
 
 // end is one session of a world with what it has done.
@@ -65,7 +66,7 @@ func (w *world) do(e *end, actions []Action) {
 		case Change:
 			e.changes = append(e.changes, action)
 		case Send:
-			f := frame{to: e.other, at: w.now, packet: action.Packet}
+			f := frame{to: e.other, at: w.now, packet: action.Packet, pace: e.session.agreed()}
 			e.sent = append(e.sent, f)
 			if !w.lose(e.other) {
 				f.at += w.delay(e.other)
