@@ -21,7 +21,9 @@ func (s *Session) Receive(now, at time.Duration, p Packet) []Action {
 		s.schedule() // and discard
 		return s.out
 	}
-	changed := s.step(now, p.State)
+	// What has waited for longer than a detection time says how things were:
+	// it may end a session, but brings none up.
+	changed := (s.state == Up || now-at <= s.detection()) && s.step(now, p.State)
 	switch {
 	case p.Poll:
 		s.answer(now, changed)

@@ -366,3 +366,19 @@ func sound(t *testing.T, actions []Action) {
 		}
 	}
 }
+
+func TestOldPacketsBringNothingUp(t *testing.T) {
+	s := newWorld(1, hundred(), hundred()).a.session
+	s.Start(0)
+	p := Packet{State: Down, DetectMult: 3, MyDiscr: 2, YourDiscr: 1, DesiredMinTx: time.Second, RequiredMinRx: 100 * ms}
+	s.Receive(10*time.Second, 6*time.Second, p)
+	p.State = Init
+	s.Receive(10*time.Second, 6500*ms, p)
+	if s.State() != Down {
+		t.Errorf("%v by packets that had waited for 3.5 s, with a detection time of 3 s", s.State())
+	}
+	s.Receive(10*time.Second, 9*time.Second, p)
+	if s.State() != Up {
+		t.Errorf("%v by a packet that had waited for a second", s.State())
+	}
+}

@@ -90,6 +90,9 @@ func (w *world) restart(e *end, discr uint32, t Timers) {
 // next is the time of the next event, and until at the latest.
 func (w *world) next(until time.Duration) time.Duration {
 	for _, e := range []*end{w.a, w.b} {
+		if len(e.socket) > 0 && !e.frozen {
+			return w.now
+		}
 		if at, ok := e.session.Next(); ok && !e.frozen {
 			until = min(until, max(w.now, time.Duration(float64(at)/e.rate)+1))
 		}
