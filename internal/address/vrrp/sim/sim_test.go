@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	schedules = flag.Int("schedules", 0, "how many schedules to run (default 2000, 300 under -race or -short)")
+	seed      = flag.Uint64("seed", 0, "seed of the first schedule (default: from the clock)")
+)
+
+// setting is a flag, else an environment variable, else a default.
+func setting(flagged uint64, env string, otherwise uint64) uint64 {
+	if flagged != 0 {
+		return flagged
+	}
+	if n, err := strconv.ParseUint(os.Getenv(env), 10, 64); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// TestSchedules runs randomised schedules; see the package documentation for
+// how to run more, and one again.
+func TestSchedules(t *testing.T) {
+	count := uint64(2000)
+	if testing.Short() || raceEnabled {
+		count = 300
+	}
+	count = setting(uint64(*schedules), "HOLDFAST_SIM_SCHEDULES", count)
+	first := setting(*seed, "HOLDFAST_SIM_SEED", uint64(time.Now().UnixNano())%1e12)
+	t.Logf("seeds %d to %d", first, first+count-1)
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // small heap, many small actions
+	var total tally
+	began := time.Now()
+	total.run(t, first, count)
+	t.Logf("%d schedules in %s (%.0f a second): %s", count, time.Since(began).Round(time.Millisecond),
+		float64(count)/time.Since(began).Seconds(), total.String())
+}
+
+// TestASeedIsASchedule runs some twice, in worlds that have seen others.
+func TestASeedIsASchedule(t *testing.T) {
+	a, b := NewWorld(), NewWorld()
+	for seed := range uint64(20) {
+		Schedule(b, seed+1000)
+		if x, y := Schedule(a, seed), Schedule(b, seed); x != y {
+			t.Errorf("seed %d: %+v, and again %+v", seed, x, y)
+		}
+	}
+}
+
+// tally sums the results of many schedules, run on every core.
+type tally struct {
+	next, moves, sent, faults, handOvers, takeOvers, broken atomic.Uint64
+	simulated                                               atomic.Int64
+}
+
+func (y *tally) String() string {
+	return fmt.Sprintf("%d faults, %d changes of state, %d take-overs, %d hand-overs, %d adverts, %s simulated", y.faults.Load(), y.moves.Load(),
+		y.takeOvers.Load(), y.handOvers.Load(), y.sent.Load(), time.Duration(y.simulated.Load()).Round(time.Second))
+}
+
+func (y *tally) run(t *testing.T, first, count uint64) {
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			w := NewWorld()
+			if count == 1 {
+				w.Trace = func(at time.Duration, line string) { t.Logf("%10.4f  %s", at.Seconds(), line) }
+			}
+			for n := y.next.Add(1); n <= count && y.broken.Load() < 10; n = y.next.Add(1) {
+				y.add(t, first+n-1, Schedule(w, first+n-1))
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (y *tally) add(t *testing.T, seed uint64, r Result) {
+	y.moves.Add(uint64(r.Moves))
+	y.sent.Add(uint64(r.Sent))
+	y.faults.Add(uint64(r.Faults))
+	y.handOvers.Add(uint64(r.HandOvers))
+	y.takeOvers.Add(uint64(r.TakeOvers))
+	y.simulated.Add(int64(r.Simulated))
+	if r.Broken != "" {
+		y.broken.Add(1)
+		t.Errorf("seed %d: %s\nrun it again: go test ./internal/address/vrrp/sim -run Schedules -seed=%d -schedules=1 -v", seed, r.Broken, seed)
+	}
+}
