@@ -12,9 +12,9 @@ type contact struct {
 	// last is the latest time of which it is known that the API worked then: a
 	// request that was answered was sent then, or a new record came.
 	last time.Duration
-	// answered and missed are when the last read was sent that was answered, and
-	// the last that was not. News on a watch may be old.
-	answered, missed time.Duration
+	// trouble is when the first read was sent since which none was answered; never
+	// when there is none. News on a watch may be old.
+	trouble time.Duration
 }
 
 // Parts of a lease, and why.
@@ -30,10 +30,14 @@ const (
 	// After a failed call, the pause grows from one to the other.
 	retryPart, retryMaxPart = 0.1, 0.2
 	// A holder whose renewal is late by latePart asks its peers, every askPart. A
-	// peer that is asked asks the API, and says "not reached" when it has heard
-	// nothing for patiencePart. So with renewals at two fifths all have said so at
-	// 0.66 of a lease, and the deadline is at 0.9: four questions may be lost.
-	latePart, askPart, patiencePart = 0.08, 0.06, 0.12
+	// peer that is asked asks the API, and says "not reached" when that has been
+	// open for patiencePart. So with renewals at two fifths all have said so at 0.72
+	// of a lease, and the deadline is at 0.9: four questions may be lost. It is not
+	// less, for who says so without need puts off its own taking over by a lease.
+	latePart, askPart, patiencePart = 0.08, 0.04, 0.2
+	// When a peer says that the API works, a call is stuck that has been open for
+	// stuckPart, and a failed one is repeated hastePart after it was sent.
+	stuckPart, hastePart = 0.12, 0.06
 	// An expired record is taken only by who has read it, or its like, this short a
 	// while before; longer than a call, and asked for half of it ahead.
 	freshPart = 0.3
@@ -70,7 +74,7 @@ func (m *Machine) look(now time.Duration) {
 	case !m.known, m.dirty:
 		at = now
 	case m.held:
-	case !m.contact.ok, m.contact.missed > m.contact.answered:
+	case !m.contact.ok, m.contact.trouble != never:
 		at = now
 	default:
 		at = m.contact.last + part(m.span(), checkPart)
@@ -90,17 +94,19 @@ func (m *Machine) look(now time.Duration) {
 
 func (m *Machine) read(now time.Duration) {
 	m.reading = call{id: m.number(), sent: now, busy: true}
+	if m.contact.trouble == never {
+		m.contact.trouble = now
+	}
 	m.do(Action{Do: Read, ID: m.reading.id, Timeout: part(m.cfg.Duration, callPart)})
 }
 
 func (m *Machine) hasRead(now time.Duration, outcome Outcome, seen Seen) {
 	if outcome != Done {
-		m.contact.missed = m.reading.sent
 		m.readAt = now + m.pause()
 		return
 	}
 	m.reached(now, m.reading.sent)
-	m.contact.answered = m.reading.sent
+	m.contact.trouble = never
 	// An old version in an answer of the quorum to a question that came after a
 	// newer one was seen: etcd was restored from a backup.
 	if !m.known || seen.Version > m.seen.Version || m.reading.sent >= m.seenAt {

@@ -136,7 +136,7 @@ func (m *Machine) hasten(now time.Duration) {
 	if !m.held || m.leaving.on {
 		return
 	}
-	stuck := now - part(m.cfg.Duration, patiencePart)
+	stuck := now - part(m.cfg.Duration, stuckPart)
 	if m.writing.busy && m.writing.sent <= stuck {
 		m.writing.busy = false
 		m.writeAt = now
@@ -146,7 +146,7 @@ func (m *Machine) hasten(now time.Duration) {
 		m.readAt = now
 	}
 	if !m.writing.busy && m.failed > 0 {
-		m.writeAt = min(m.writeAt, max(now, m.writing.sent+part(m.cfg.Duration, askPart)))
+		m.writeAt = min(m.writeAt, max(now, m.writing.sent+part(m.cfg.Duration, hastePart)))
 	}
 }
 

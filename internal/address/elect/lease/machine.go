@@ -86,7 +86,7 @@ func New(cfg Config) *Machine {
 	return &Machine{
 		cfg: cfg.WithDefaults(), ready: true, next: never,
 		since: never, seenAt: never, promised: never, abstains: never, readAt: never, writeAt: never, confirmed: never,
-		contact: contact{last: never, answered: never, missed: never},
+		contact: contact{last: never, trouble: never},
 	}
 }
 

@@ -152,8 +152,8 @@ func (m *Machine) knows(now time.Duration) (flags ask.Flags) {
 
 // unanswered says that the API owes an answer to a question that is not new.
 func (m *Machine) unanswered(now time.Duration) bool {
-	slow := m.reading.busy && now-m.reading.sent >= part(m.span(), patiencePart)
-	return slow || m.contact.missed > m.contact.answered
+	since := m.contact.trouble
+	return since != never && now-since >= part(m.span(), patiencePart)
 }
 
 func (m *Machine) answered(now time.Duration, a ask.Message) {
