@@ -8,11 +8,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
-
-	"github.com/holdfast-ha/holdfast/internal/prove/lab/segment"
 )
 
 // slack is for a machine that has other things to do.
@@ -195,8 +190,8 @@ wait: 2s
 	if shutting("ipv6", anycast6)() == nil {
 		t.Error("the other address has it too")
 	}
-	if p := r.paths("ipv4", anycast4)[0]; p.LocPrf != nil {
-		t.Logf("the router's preference of what is about to go: %d", *p.LocPrf)
+	if p := r.paths("ipv4", anycast4)[0]; p.LocPrf == nil || *p.LocPrf != 0 {
+		t.Errorf("the router does not prefer others to what is about to go: %+v", p)
 	}
 	s.signal(syscall.SIGTERM)
 	r.until("GRACEFUL_SHUTDOWN of all", 2*time.Second, shutting("ipv6", anycast6))
@@ -207,7 +202,7 @@ wait: 2s
 		t.Error("the process does not end")
 	}
 	r.counted(anycast4, 0, time.Second*slack)
-	if out, err := r.vtysh("bgpd", "show bgp neighbors 192.0.2.2"); err != nil || !strings.Contains(out, "the agent ends") {
+	if out, err := r.vtysh("bgpd", "show bgp neighbors 192.0.2.2"); err != nil || !strings.Contains(out, "Administrative Shutdown") {
 		t.Errorf("the router was not told why: %v\n%s", err, out)
 	}
 }
@@ -215,20 +210,6 @@ wait: 2s
 // TestInternal is iBGP over an IPv6 session that carries both families.
 func TestInternal(t *testing.T) {
 	r := newRig(t, 2)
-	// FRR waits for one before it speaks over IPv6.
-	router := r.segment.Station(1).Netlink
-	eth0, err := router.LinkByName(segment.Interface)
-	if err != nil {
-		t.Fatal(err)
-	}
-	local, err := netlink.ParseAddr("fe80::1/64")
-	if err != nil {
-		t.Fatal(err)
-	}
-	local.Flags = unix.IFA_F_NODAD
-	if err := router.AddrAdd(eth0, local); err != nil {
-		t.Fatal(err)
-	}
 	r.frr("router bgp 65010\n bgp router-id 192.0.2.1\n no bgp default ipv4-unicast\n neighbor 2001:db8::2 remote-as 65010\n" +
 		" neighbor 2001:db8::2 passive\n address-family ipv4 unicast\n  neighbor 2001:db8::2 activate\n exit-address-family\n" +
 		" address-family ipv6 unicast\n  neighbor 2001:db8::2 activate\n exit-address-family\n")
