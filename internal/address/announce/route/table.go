@@ -299,7 +299,8 @@ func (t *Table) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("subscribe to routes: %w", err)
 	}
-	timer := time.NewTimer(survey)
+	// The first look is for what changed before.
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
