@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/access/balance"
 	"github.com/holdfast-ha/holdfast/internal/access/slices"
 	"github.com/holdfast-ha/holdfast/internal/access/zonal"
+	"github.com/holdfast-ha/holdfast/internal/address/vip"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab"
@@ -25,6 +26,6 @@ func command() *cobra.Command {
 		Use:   "holdfast",
 		Short: "Keep a cluster answering while its network is half broken, and prove it",
 	}
-	root.AddCommand(leader.Command(), balance.Command(), slices.Command(), zonal.Command(), probe.Command(), lab.Command(), drill.Command())
+	root.AddCommand(leader.Command(), balance.Command(), slices.Command(), zonal.Command(), vip.Command(), probe.Command(), lab.Command(), drill.Command())
 	return root
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/access/balance"
 	"github.com/holdfast-ha/holdfast/internal/access/slices"
 	"github.com/holdfast-ha/holdfast/internal/access/zonal"
+	"github.com/holdfast-ha/holdfast/internal/address/vip"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab"
 	"github.com/holdfast-ha/holdfast/internal/quorum/leader"
@@ -33,7 +34,7 @@ const asAgent = "HOLDFAST_E2E_AGENT"
 func TestMain(m *testing.M) {
 	if os.Getenv(asAgent) != "" {
 		root := &cobra.Command{Use: "holdfast"}
-		root.AddCommand(leader.Command(), balance.Command(), slices.Command(), zonal.Command())
+		root.AddCommand(leader.Command(), balance.Command(), slices.Command(), zonal.Command(), vip.Command())
 		os.Exit(exit.Run(context.Background(), root))
 	}
 	os.Exit(m.Run())

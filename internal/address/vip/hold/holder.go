@@ -1,0 +1,273 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/address/announce"
+	"github.com/holdfast-ha/holdfast/internal/address/gate"
+	"github.com/holdfast-ha/holdfast/internal/address/link"
+)
+
+// Config is what one Holder holds.
+type Config struct {
+	Interface string
+	Addresses []netip.Addr
+	// Own: see announce.Options.
+	Own []announce.MAC
+	// Quiet says that nothing is announced by ARP and NDP.
+	Quiet bool
+	Pace  announce.Pace
+	// Heard is told of claims and probes of rivals, from any goroutine; it must
+	// not block.
+	Heard func(announce.Heard)
+	Log   *slog.Logger
+}
+
+// Holder holds addresses of one interface, together. All methods are safe for
+// concurrent use.
+type Holder struct {
+	config Config
+	gate   *gate.Gate
+	links  *link.Handle
+	wake   chan struct{}
+	start  time.Time // zero of the schedule's clock
+
+	mu       sync.Mutex
+	held     bool
+	yielding bool      // no rival is answered any more
+	until    time.Time // the gate is shut then unless it is renewed
+	fresh    time.Time // the addresses were refreshed then
+	schedule *announce.Schedule
+	speaker  *announce.Speaker
+	said     string // the last complaint
+	bursts   uint64
+	mended   uint64
+	renewals uint64
+	earlier  announce.Counters // of speakers that are gone
+}
+
+// New returns a Holder that holds nothing. The gate guards its addresses from
+// then on; take what an earlier run left off the machine first.
+func New(c Config, g *gate.Gate, l *link.Handle) (*Holder, error) {
+	h := &Holder{
+		config: c, gate: g, links: l, wake: make(chan struct{}, 1), start: time.Now(),
+		schedule: announce.NewSchedule(c.Pace, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))),
+	}
+	return h, h.guard()
+}
+
+func (h *Holder) guard() error {
+	for _, a := range h.config.Addresses {
+		if err := h.gate.Guard(a, h.config.Interface); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shortest is less than what an address is opened for: what gate.OpenUntil
+// takes off for its own safety is 100 ms.
+const shortest = 150 * time.Millisecond
+
+// Take makes the addresses answer for the given time from begun on, and
+// announces them. It does nothing, and returns gate.ErrLate, if the process was
+// held up for so long that the time is over.
+func (h *Holder) Take(begun time.Time, term time.Duration) error {
+	return h.TakeUntil(begun.Add(max(term, shortest)))
+}
+
+// TakeUntil makes the addresses answer until the deadline, and announces them.
+func (h *Holder) TakeUntil(deadline time.Time) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, a := range h.config.Addresses {
+		if err := h.gate.OpenUntil(a, h.config.Interface, deadline); err != nil {
+			return errors.Join(err, h.gate.Shut(h.config.Addresses...))
+		}
+	}
+	h.held, h.yielding, h.until = true, false, deadline
+	if err := h.refresh(); err != nil {
+		h.drop()
+		return err
+	}
+	h.schedule.Take(h.now())
+	h.announce()
+	h.nudge()
+	return nil
+}
+
+// Renew lets the addresses answer for term from now on. An error means that they
+// are mute.
+func (h *Holder) Renew(term time.Duration) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.held {
+		return gate.ErrShut
+	}
+	until := time.Now().Add(term)
+	if err := h.gate.Renew(term, h.config.Addresses...); err != nil {
+		return err
+	}
+	h.until = until
+	h.renewals++
+	return h.refreshSometimes()
+}
+
+// RenewUntil lets the addresses answer until the deadline.
+func (h *Holder) RenewUntil(deadline time.Time) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.held {
+		return gate.ErrShut
+	}
+	if err := h.gate.RenewUntil(deadline, h.config.Addresses...); err != nil {
+		return err
+	}
+	h.until = deadline
+	h.renewals++
+	return h.refreshSometimes()
+}
+
+// Yield stops answering rivals and announcing: the address was given away.
+func (h *Holder) Yield() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.yielding = true
+	h.schedule.Drop()
+}
+
+// Again announces the addresses once more, if they are held: a rival, an
+// inferior advert, or the carrier is back.
+func (h *Holder) Again() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held && !h.yielding {
+		h.schedule.Again(h.now())
+		h.announce()
+		h.nudge()
+	}
+}
+
+// Drop makes the addresses mute and takes them off the interface.
+func (h *Holder) Drop() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.drop()
+}
+
+func (h *Holder) drop() error {
+	h.held, h.yielding = false, false
+	h.schedule.Drop()
+	err := h.gate.Shut(h.config.Addresses...)
+	for _, a := range h.config.Addresses {
+		err = errors.Join(err, h.links.Remove(h.of(a)))
+	}
+	return err
+}
+
+func (h *Holder) now() time.Duration { return time.Since(h.start) }
+
+func (h *Holder) nudge() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// refreshEvery leaves three tries before the kernel takes an address away.
+const refreshEvery = 500 * time.Millisecond
+
+func (h *Holder) refreshSometimes() error {
+	if time.Since(h.fresh) < refreshEvery {
+		return nil
+	}
+	return h.refresh()
+}
+
+// refresh adds the addresses, or prolongs their lives. The lock is held.
+func (h *Holder) refresh() error {
+	for _, a := range h.config.Addresses {
+		if err := h.links.Refresh(h.of(a)); err != nil {
+			return err
+		}
+	}
+	h.fresh = time.Now()
+	return nil
+}
+
+// announce does what is due. The lock is held. An error is said once: the next
+// announcement is another try.
+func (h *Holder) announce() {
+	if h.config.Quiet || !h.schedule.Tick(h.now()) {
+		return
+	}
+	h.bursts++
+	h.complain("address not announced; it is tried again", h.speak())
+}
+
+// complain says an error once, until it is another or none.
+func (h *Holder) complain(what string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != h.said {
+		h.config.Log.Warn(what, "error", text)
+	}
+	h.said = text
+}
+
+func (h *Holder) speak() error {
+	if h.speaker == nil {
+		return errors.New("no speaker yet")
+	}
+	var all error
+	for _, a := range h.config.Addresses {
+		all = errors.Join(all, h.speaker.Announce(a))
+	}
+	return all
+}
+
+// Run announces on schedule, refreshes the addresses and hears rivals, until ctx
+// ends.
+func (h *Holder) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		timer.Reset(h.turn())
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-h.wake:
+		}
+	}
+}
+
+// turn does what is due and returns when to come again.
+func (h *Holder) turn() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.held || time.Now().After(h.until) {
+		return time.Hour
+	}
+	if err := h.refreshSometimes(); err != nil {
+		h.complain("address not refreshed; it is tried again", err)
+	}
+	h.announce()
+	next := refreshEvery
+	if at, ok := h.schedule.Next(); ok {
+		next = min(next, at-h.now())
+	}
+	return max(next, time.Millisecond)
+}
+
+// of is an address as package link wants it.
+func (h *Holder) of(a netip.Addr) link.Address {
+	return link.Address{Prefix: netip.PrefixFrom(a, a.BitLen()), Interface: h.config.Interface}
+}

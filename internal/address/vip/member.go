@@ -1,0 +1,85 @@
+package vip
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/address/vip/hold"
+	"github.com/holdfast-ha/holdfast/internal/address/vip/wire"
+	"github.com/holdfast-ha/holdfast/internal/address/vrrp"
+)
+
+// Why a member cannot serve. Each stands until it is taken back.
+const (
+	faultInterface = "interface"
+	faultSocket    = "socket"
+	faultProbe     = "probe"
+	faultInUse     = "address in use"
+	faultHold      = "hold"
+	faultHealth    = "health"
+)
+
+// member is one virtual router: the addresses of one family of a group.
+type member struct {
+	place  int // in the owner's vrrp.Group
+	group  *group
+	router vrrp.Config
+	holder *hold.Holder
+	facts  hold.Facts
+	source netip.Addr // of our adverts
+	socket *wire.Socket
+	opened int // index of the interface that the socket is on
+	end    context.CancelFunc
+	faults map[string]string
+	heard  time.Duration // when an advert of this virtual router was heard last
+	sent   map[uint8]uint64
+	got    uint64
+	notes  map[vrrp.NoteKind]uint64
+	// rejected are counters of sockets that are gone.
+	rejected map[vrrp.Reason]uint64
+}
+
+func (m *member) down() time.Duration {
+	// RFC 9568 section 6.1, with the longest skew.
+	return 4 * m.router.Interval
+}
+
+func (m *member) term() time.Duration { return 3 * m.router.Interval }
+
+// own chooses our primary address of the family.
+func (m *member) own() netip.Addr {
+	if m.router.Family == vrrp.IPv6 {
+		return m.facts.Six
+	}
+	return m.facts.Four
+}
+
+func (m *member) reason() string { return reasons(m.faults) }
+
+// reasons joins faults for people.
+func reasons(faults map[string]string) string {
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(faults)) {
+		all = append(all, fmt.Sprintf("%s: %s", k, faults[k]))
+	}
+	return strings.Join(all, "; ")
+}
+
+// shut closes the socket of an interface that is gone or has changed.
+func (m *member) shut() {
+	if m.socket == nil {
+		return
+	}
+	m.end()
+	all, _ := m.socket.Rejected()
+	for r, n := range all {
+		m.rejected[r] += n
+	}
+	_ = m.socket.Close()
+	m.socket, m.opened = nil, 0
+}
