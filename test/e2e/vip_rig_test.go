@@ -40,9 +40,11 @@ type wire struct {
 	segment  *segment.Segment
 	machines int
 	dir      string
-	spawners []*space.Spawner
-	running  map[int]*machine
-	client   *vipClient
+	// addresses that are held.
+	addresses []netip.Addr
+	spawners  []*space.Spawner
+	running   map[int]*machine
+	client    *vipClient
 }
 
 // machine is a program on a station: one of ours, or keepalived.
@@ -64,7 +66,7 @@ func newWire(t *testing.T, machines int) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{t: t, segment: g, machines: machines, dir: t.TempDir(), running: map[int]*machine{}}
+	w := &wire{t: t, segment: g, machines: machines, dir: t.TempDir(), addresses: []netip.Addr{held}, running: map[int]*machine{}}
 	t.Cleanup(func() {
 		for i := range w.running {
 			w.kill(i, syscall.SIGKILL)
@@ -122,17 +124,26 @@ func (w *wire) settings(i int, router, extra string) string {
 	text := fmt.Sprintf(`
 groups:
   - name: api
-    addresses: [%s]
+    addresses: %s
     interface: %s
     vrrp: {vrid: 51, %s}
 %s
 control: %s
 telemetry: {listen: %s:9389}
-`, held, segment.Interface, router, extra, w.socket(i), w.segment.Station(i).Four)
+`, list(w.addresses), segment.Interface, router, extra, w.socket(i), w.segment.Station(i).Four)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		w.t.Fatal(err)
 	}
 	return path
+}
+
+// list is addresses as YAML.
+func list(all []netip.Addr) string {
+	var words []string
+	for _, a := range all {
+		words = append(words, fmt.Sprintf("%q", a))
+	}
+	return "[" + strings.Join(words, ", ") + "]"
 }
 
 func (w *wire) socket(i int) string { return filepath.Join(w.dir, fmt.Sprintf("vip-%d.sock", i)) }
@@ -270,18 +281,30 @@ func (w *wire) await(what string, within time.Duration, f func() bool) {
 	}
 }
 
-// awaitHolder waits until the client is answered by one machine, and no other has
-// the address.
+// holds says that the client is answered by one machine, and no other has the
+// address.
+func (w *wire) holds(i int) bool {
+	for k := 1; k <= w.machines; k++ {
+		if w.on(k) != (k == i) {
+			return false
+		}
+	}
+	return w.client.last() == i && w.client.neighbor() == w.segment.Station(i).MAC.String()
+}
+
 func (w *wire) awaitHolder(i int) {
 	w.t.Helper()
-	w.await(fmt.Sprintf("machine %d holds the address alone", i), 10*time.Second, func() bool {
-		for k := 1; k <= w.machines; k++ {
-			if w.on(k) != (k == i) {
-				return false
-			}
-		}
-		return w.client.last() == i && w.client.neighbor() == w.segment.Station(i).MAC.String()
+	w.await(fmt.Sprintf("machine %d holds the address alone", i), 10*time.Second, func() bool { return w.holds(i) })
+}
+
+// awaitOne waits until some machine holds the address alone, and returns it.
+func (w *wire) awaitOne() (i int) {
+	w.t.Helper()
+	w.await("one machine holds the address", 10*time.Second, func() bool {
+		i = w.client.last()
+		return i != 0 && w.holds(i)
 	})
+	return i
 }
 
 // release asks the agent of a station to hand over.

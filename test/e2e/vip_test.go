@@ -2,33 +2,32 @@ package e2e
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/lab/segment"
 )
 
 // slack is what a busy machine of two cores may add to a bar.
 const slack = 400 * time.Millisecond
 
-// three starts three of ours, of which the first is the best, and waits until it
-// holds the address.
+// three starts three of ours, of which the first is the best, and waits until one
+// of them holds the address.
 func three(t *testing.T) *wire {
 	w := newWire(t, 3)
 	for i := 1; i <= 3; i++ {
 		w.start(i, router(i), "")
 	}
-	w.await("somebody holds the address", 10*time.Second, func() bool { return w.on(1) || w.on(2) || w.on(3) })
-	w.await("one machine answers", 10*time.Second, func() bool { return w.client.last() != 0 })
-	w.awaitHolder(w.client.last())
+	w.awaitOne()
 	return w
-}
-
-// others than i, in order.
-func (w *wire) successor(i int) int {
-	if i == 1 {
-		return 2
-	}
-	return 1
 }
 
 func (w *wire) expect(what string, got seen, gap, both time.Duration) {
@@ -87,10 +86,207 @@ func TestVIPHandOver(t *testing.T) {
 			w.stop(holder)
 		}
 		w.await("another answers", 5*time.Second, func() bool { return w.client.last() != holder })
-		w.awaitHolder(w.client.last())
+		w.awaitOne()
 		w.expect(how, w.client.since(begun), 5*time.Millisecond+slack/4, oneAdvert)
 		if how == "SIGTERM" {
 			w.start(holder, router(holder), "")
 		}
+	}
+}
+
+// A holder that is cut off stays one on its side; once it is heard again there is
+// one, and the client believes the right one.
+func TestVIPHolderCutOff(t *testing.T) {
+	w := three(t)
+	holder := w.client.last()
+	begun := time.Now()
+	if err := w.segment.Station(holder).Silence(); err != nil {
+		t.Fatal(err)
+	}
+	w.await("another answers", 5*time.Second, func() bool { return w.client.last() != holder })
+	w.expect("silent", w.client.since(begun), 330*time.Millisecond+slack, 0)
+	begun = time.Now()
+	if err := w.segment.Station(holder).Rejoin(); err != nil {
+		t.Fatal(err)
+	}
+	better := min(holder, w.client.last())
+	w.awaitHolder(better)
+	w.expect("heard again", w.client.since(begun), 50*time.Millisecond, oneAdvert)
+	for i := 1; i <= 3; i++ {
+		w.await("the agents know one holder", 5*time.Second, func() bool {
+			s, err := w.status(i)
+			return err == nil && s.Holder == w.segment.Station(better).Four.String()
+		})
+	}
+}
+
+// Either takes over from keepalived, and keepalived from us, by the same timers.
+func TestVIPBesideKeepalived(t *testing.T) {
+	needKeepalived(t)
+	w := newWire(t, 2)
+	w.keepalived(2, 200, "")
+	w.await("keepalived answers", 10*time.Second, func() bool { return w.client.last() == 2 })
+	w.start(1, "priority: 210, interval: 100ms", "")
+	w.await("ours is its backup", 5*time.Second, func() bool {
+		s, err := w.status(1)
+		return err == nil && s.State == "backup" && s.Holder == w.segment.Station(2).Four.String()
+	})
+	// From keepalived that is silent, and back from us.
+	begun := time.Now()
+	if err := w.segment.Station(2).Silence(); err != nil {
+		t.Fatal(err)
+	}
+	w.await("ours answers", 5*time.Second, func() bool { return w.client.last() == 1 })
+	w.expect("from silent keepalived to ours", w.client.since(begun), 330*time.Millisecond+slack, 0)
+	begun = time.Now()
+	if err := w.segment.Station(2).Rejoin(); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitHolder(1)
+	w.expect("keepalived is heard again", w.client.since(begun), 50*time.Millisecond, oneAdvert)
+	begun = time.Now()
+	w.kill(1, syscall.SIGKILL)
+	w.await("keepalived answers", 5*time.Second, func() bool { return w.client.last() == 2 })
+	w.expect("from ours, killed, to keepalived", w.client.since(begun), 330*time.Millisecond+slack, oneAdvert)
+	// Hand-over in both directions.
+	w.start(1, "priority: 210, interval: 100ms, preempt: true", "")
+	begun = time.Now()
+	w.await("ours preempts", 10*time.Second, func() bool { return w.client.last() == 1 })
+	w.awaitHolder(1)
+	w.expect("ours preempts keepalived", w.client.since(begun), 50*time.Millisecond, oneAdvert)
+	begun = time.Now()
+	w.stop(1)
+	w.awaitHolder(2)
+	w.expect("SIGTERM, to keepalived", w.client.since(begun), 5*time.Millisecond+slack/4, oneAdvert)
+}
+
+// A check that fails gives the address up, or takes a weight off.
+func TestVIPHealthGate(t *testing.T) {
+	w := newWire(t, 2)
+	good := w.dir + "/good"
+	touch := func() {
+		if err := os.WriteFile(good, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	touch()
+	check := "    health: [{name: file, kind: file, path: " + good + ", period: 50ms}]"
+	w.start(1, router(1), check)
+	w.await("the first holds it", 10*time.Second, func() bool { return w.client.last() == 1 })
+	w.start(2, router(2), "")
+	w.await("the second is its backup", 5*time.Second, func() bool {
+		s, err := w.status(2)
+		return err == nil && s.State == "backup" && s.Holder == w.segment.Station(1).Four.String()
+	})
+	begun := time.Now()
+	if err := os.Remove(good); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitHolder(2)
+	w.expect("unhealthy", w.client.since(begun), 100*time.Millisecond+slack, oneAdvert)
+	if s, err := w.status(1); err != nil || s.State != "initialize" || !strings.Contains(s.Fault, "is not there") {
+		t.Errorf("status of the unhealthy one: %+v, %v", s, err)
+	}
+	begun = time.Now()
+	touch()
+	w.await("it is healthy again", 5*time.Second, func() bool {
+		s, err := w.status(1)
+		return err == nil && s.State == "backup"
+	})
+	w.awaitHolder(2) // it takes nothing back
+	w.expect("healthy again", w.client.since(begun), 50*time.Millisecond, 0)
+}
+
+// What others do to the address and the interface.
+func TestVIPMended(t *testing.T) {
+	w := newWire(t, 1)
+	s := w.segment.Station(1)
+	// A stranger has it: nothing is taken, and the log says who it is.
+	stranger := w.segment.Station(2)
+	eth, err := stranger.Netlink.LinkByName(segment.Interface)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := &netlink.Addr{IPNet: &net.IPNet{IP: held.AsSlice(), Mask: net.CIDRMask(32, 32)}}
+	if err := stranger.Netlink.AddrAdd(eth, address); err != nil {
+		t.Fatal(err)
+	}
+	w.start(1, router(1), "")
+	m := w.running[1]
+	w.await("the stranger is named", 10*time.Second, func() bool {
+		return strings.Contains(m.log.String(), "address "+held.String()+" is in use by "+stranger.MAC.String())
+	})
+	if w.on(1) {
+		t.Error("the address was taken all the same")
+	}
+	if err := stranger.Netlink.AddrDel(eth, address); err != nil {
+		t.Fatal(err)
+	}
+	w.await("it is taken once the stranger has gone", 10*time.Second, func() bool { return w.client.last() == 1 })
+	// Somebody takes the address away.
+	own, err := s.Netlink.LinkByName(segment.Interface)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	if err := s.Netlink.AddrDel(own, address); err != nil {
+		t.Fatal(err)
+	}
+	w.await("it is back", time.Second, func() bool { return w.on(1) })
+	w.expect("taken away", w.client.since(begun), 20*time.Millisecond+slack/4, 0)
+	// Somebody flushes the rules.
+	begun = time.Now()
+	if err := s.Do(func() error { return exec.Command("nft", "flush", "ruleset").Run() }); err != nil {
+		t.Fatal(err)
+	}
+	w.await("the gate is there again", 3*time.Second, func() bool {
+		var out []byte
+		err := s.Do(func() (err error) {
+			out, err = exec.Command("nft", "list", "set", "inet", "holdfast_vip", "held4").CombinedOutput()
+			return err
+		})
+		return err == nil && strings.Contains(string(out), held.String())
+	})
+	w.expect("rules flushed", w.client.since(begun), 20*time.Millisecond+slack/4, 0)
+	// The cable is pulled and plugged in.
+	if err := s.Unplug(); err != nil {
+		t.Fatal(err)
+	}
+	w.await("it lets go", 3*time.Second, func() bool { return !w.on(1) })
+	if err := s.Plug(); err != nil {
+		t.Fatal(err)
+	}
+	w.await("it holds again", 5*time.Second, func() bool { return w.on(1) })
+	begun = time.Now()
+	w.awaitHolder(1)
+	w.expect("plugged in", w.client.since(begun), 20*time.Millisecond+slack/4, 0)
+}
+
+// Addresses of both families move together, and a hook is told.
+func TestVIPBothFamilies(t *testing.T) {
+	w := newWire(t, 2)
+	told := w.dir + "/told"
+	hook := "    hooks: [{command: [/bin/sh, -c, 'echo $HOLDFAST_VIP_GROUP $HOLDFAST_VIP_STATE >> " + told + "'], on: [active]}]"
+	six := netip.MustParseAddr("2001:db8::100")
+	w.addresses = append(w.addresses, six)
+	w.start(1, router(1), hook)
+	w.awaitHolder(1)
+	w.start(2, router(2), "")
+	w.await("the second is the backup", 5*time.Second, func() bool {
+		s, err := w.status(2)
+		return err == nil && s.State == "backup" && s.Fault == ""
+	})
+	if s, err := w.status(1); err != nil || s.NA == 0 || s.ARP == 0 || s.State != "active" {
+		t.Errorf("status of the holder: %+v, %v", s, err)
+	}
+	begun := time.Now()
+	w.stop(1)
+	w.awaitHolder(2)
+	w.expect("SIGTERM", w.client.since(begun), 5*time.Millisecond+slack/4, oneAdvert)
+	if s, err := w.status(2); err != nil || s.NA == 0 || s.State != "active" {
+		t.Errorf("status of the next holder: %+v, %v", s, err)
+	}
+	if data, err := os.ReadFile(told); err != nil || string(data) != "api active\n" {
+		t.Errorf("the hook was told %q, %v", data, err)
 	}
 }

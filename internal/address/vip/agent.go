@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/address/elect/lease/ask"
 	"github.com/holdfast-ha/holdfast/internal/address/gate"
 	"github.com/holdfast-ha/holdfast/internal/address/link"
+	"github.com/holdfast-ha/holdfast/internal/address/vip/hold"
 	"github.com/holdfast-ha/holdfast/internal/address/vrrp"
 )
 
@@ -38,7 +39,7 @@ type agent struct {
 	settings Settings
 	log      *slog.Logger
 	stats    *metrics
-	gate     *gate.Gate
+	door     *hold.Door
 	links    *link.Handle
 
 	mu         sync.Mutex
@@ -80,11 +81,11 @@ func (a *agent) build() (err error) {
 	if err != nil {
 		return err
 	}
-	if a.gate, err = gate.New(gate.Config{Table: a.settings.Table}); err != nil {
+	if a.door, err = hold.OpenDoor(gate.Config{Table: a.settings.Table}); err != nil {
 		return err
 	}
 	if err := a.assemble(); err != nil {
-		return errors.Join(err, a.gate.Close())
+		return errors.Join(err, a.door.Close())
 	}
 	return nil
 }
@@ -183,7 +184,7 @@ func (a *agent) run(ctx context.Context) {
 
 // end gives everything back to the kernel.
 func (a *agent) end() {
-	err := errors.Join(a.gate.Clear(), a.gate.Close())
+	err := a.door.Close()
 	for _, restore := range a.restore {
 		err = errors.Join(err, restore())
 	}

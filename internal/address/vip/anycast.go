@@ -35,7 +35,7 @@ type everywhere struct {
 func newEverywhere(a *agent, g *group) (*everywhere, error) {
 	e := &everywhere{agent: a, group: g, wake: make(chan struct{}, 1), faults: map[string]string{}, beat: time.Now()}
 	var err error
-	e.holder, err = hold.New(hold.Config{Interface: g.settings.Interface, Addresses: g.settings.addresses, Quiet: true, Log: a.log}, a.gate, a.links)
+	e.holder, err = hold.New(hold.Config{Interface: g.settings.Interface, Addresses: g.settings.addresses, Quiet: true, Log: a.log}, a.door, a.links)
 	return e, err
 }
 

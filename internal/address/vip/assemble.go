@@ -34,7 +34,7 @@ func (o *owner) add(g *group) error {
 		holder, err := hold.New(hold.Config{
 			Interface: g.settings.Interface, Addresses: c.Addresses, Log: o.agent.log,
 			Quiet: !g.settings.announces(announceARP), Heard: o.rival(m),
-		}, o.agent.gate, o.agent.links)
+		}, o.agent.door, o.agent.links)
 		if err != nil {
 			return err
 		}

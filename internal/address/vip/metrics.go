@@ -54,6 +54,7 @@ var (
 	descRivals   = desc("rivals_heard_total", "Claims of the addresses by other stations, which are the holder's while it is another.", "group")
 	descMended   = desc("addresses_mended_total", "Times that somebody took a held address away, and it was added again.", "group")
 	descRenewals = desc("gate_renewals_total", "Renewals of the gate.", "group")
+	descReopened = desc("gate_reopened_total", "Gates that fell shut while the group was held, and were opened again: the rules were removed, or the agent was slow.", "group")
 	descCheck    = desc("check_good", "1 while a check is good.", "group", "check")
 )
 
@@ -87,6 +88,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		count(descRivals, g.Rivals)
 		count(descMended, g.Mended)
 		count(descRenewals, g.Renewals)
+		count(descReopened, g.Reopened)
 		for _, k := range kinds(g.Rejected) {
 			count(descRejected, g.Rejected[k], k)
 		}

@@ -27,6 +27,7 @@ type owner struct {
 	stopping bool
 	waiting  []chan error // for the end of a release
 	priority int
+	fading   atomic.Int32    // members that will stop answering in a moment
 	noted    map[string]bool // what has been said
 }
 
@@ -64,7 +65,7 @@ func (o *owner) run(ctx context.Context) {
 }
 
 func (o *owner) ended() bool {
-	if !o.stopping {
+	if !o.stopping || o.fading.Load() > 0 {
 		return false
 	}
 	for i := range o.members {
@@ -143,7 +144,7 @@ func (o *owner) fault(m *member, kind, reason string) {
 	}
 	switch {
 	case is == "":
-		o.agent.log.Info("can serve again", keyGroup, m.group.settings.Name, keyInterface, m.group.settings.Interface)
+		o.agent.log.Info("can serve", keyGroup, m.group.settings.Name, keyInterface, m.group.settings.Interface)
 	case kind != faultProbe && reason != "":
 		o.agent.log.Warn("cannot serve", keyGroup, m.group.settings.Name, keyInterface, m.group.settings.Interface, keyReason, is)
 	}

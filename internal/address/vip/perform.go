@@ -30,15 +30,50 @@ func (o *owner) perform(now time.Duration, steps []vrrp.Step) {
 
 func (o *owner) become(m *member, now time.Duration, b vrrp.Become) {
 	m.group.next = string(b.Cause)
-	switch b.State {
-	case vrrp.Active:
+	held := m.answers
+	m.answers = b.State.Holds()
+	switch {
+	case b.State == vrrp.Active:
+		m.spell++
 		o.take(m, now)
-	case vrrp.Yielding:
+	case b.State == vrrp.Yielding:
 		m.holder.Yield()
+	case held && b.Cause == vrrp.CauseSuperior:
+		// The better router may not have heard of us, and its clients believe the
+		// last who spoke: one more advert has it announce the addresses.
+		o.send(m, now, o.router.Member(m.place).Priority())
+		o.fade(m)
+	case held && b.Cause == vrrp.CauseHandedOver:
+		o.fade(m)
 	default:
-		if err := m.holder.Drop(); err != nil {
-			o.agent.log.Warn("address not removed; the gate keeps it mute", keyGroup, m.group.settings.Name, keyError, err)
-		}
+		o.drop(m)
+	}
+}
+
+// afterglow is how long we answer after another holder has been heard: its
+// advert may be a little ahead of its announcement, and that of the clients'
+// next packet.
+const afterglow = 10 * time.Millisecond
+
+// fade stops answering in a moment, unless the addresses are taken again.
+func (o *owner) fade(m *member) {
+	m.holder.Yield()
+	spell := m.spell
+	o.fading.Add(1)
+	time.AfterFunc(afterglow, func() {
+		o.inbox.put(func(time.Duration) {
+			o.fading.Add(-1)
+			if m.spell == spell {
+				o.drop(m)
+			}
+		})
+	})
+}
+
+func (o *owner) drop(m *member) {
+	m.spell++
+	if err := m.holder.Drop(); err != nil {
+		o.agent.log.Warn("address not removed; the gate keeps it mute", keyGroup, m.group.settings.Name, keyError, err)
 	}
 }
 
@@ -92,10 +127,13 @@ func (o *owner) send(m *member, now time.Duration, priority uint8) {
 }
 
 // reopen opens a gate that fell shut although the router still holds: somebody
-// flushed the rules, or this process was slow.
+// removed the rules, or this process was slow.
 func (o *owner) reopen(m *member, now time.Duration, cause error) {
 	err := m.holder.Take(o.origin.Add(now), m.term())
-	o.agent.log.Warn("gate opened again", keyGroup, m.group.settings.Name, keyCause, cause, keyError, err)
+	if o.said(m, "reopen", err) {
+		o.agent.log.Warn("gate not opened again; it is tried with each advert", keyGroup, m.group.settings.Name, keyCause, cause, keyError, err)
+	}
+	m.reopened++
 }
 
 // said says whether an error is to be logged: not the same one again.

@@ -61,6 +61,8 @@ type GroupStatus struct {
 	Rivals   uint64            `json:"rivals_heard"`
 	Mended   uint64            `json:"mended"`
 	Renewals uint64            `json:"gate_renewals"`
+	// Reopened counts gates that fell shut while the group was held.
+	Reopened uint64 `json:"gate_reopened"`
 }
 
 // snapshot is the status of the groups of an owner, from its loop.
@@ -104,6 +106,7 @@ func (s *GroupStatus) add(m *member) {
 		s.Sent += n
 	}
 	s.Received += m.got
+	s.Reopened += m.reopened
 	for r, n := range m.refused() {
 		s.Rejected[r] += n
 	}

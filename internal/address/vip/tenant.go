@@ -60,7 +60,7 @@ func newTenant(a *agent, g *group) (*tenant, error) {
 	if t.holder, err = hold.New(hold.Config{
 		Interface: g.settings.Interface, Addresses: g.settings.addresses, Log: a.log,
 		Quiet: !g.settings.announces(announceARP),
-	}, a.gate, a.links); err != nil {
+	}, a.door, a.links); err != nil {
 		return nil, err
 	}
 	name, err := t.openStore(config)

@@ -33,7 +33,7 @@ type Config struct {
 // concurrent use.
 type Holder struct {
 	config Config
-	gate   *gate.Gate
+	door   *Door
 	links  *link.Handle
 	wake   chan struct{}
 	start  time.Time // zero of the schedule's clock
@@ -54,17 +54,18 @@ type Holder struct {
 
 // New returns a Holder that holds nothing. The gate guards its addresses from
 // then on; take what an earlier run left off the machine first.
-func New(c Config, g *gate.Gate, l *link.Handle) (*Holder, error) {
+func New(c Config, d *Door, l *link.Handle) (*Holder, error) {
 	h := &Holder{
-		config: c, gate: g, links: l, wake: make(chan struct{}, 1), start: time.Now(),
+		config: c, door: d, links: l, wake: make(chan struct{}, 1), start: time.Now(),
 		schedule: announce.NewSchedule(c.Pace, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))),
 	}
 	return h, h.guard()
 }
 
 func (h *Holder) guard() error {
+	g, _ := h.door.Gate()
 	for _, a := range h.config.Addresses {
-		if err := h.gate.Guard(a, h.config.Interface); err != nil {
+		if err := g.Guard(a, h.config.Interface); err != nil {
 			return err
 		}
 	}
@@ -86,10 +87,8 @@ func (h *Holder) Take(begun time.Time, term time.Duration) error {
 func (h *Holder) TakeUntil(deadline time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, a := range h.config.Addresses {
-		if err := h.gate.OpenUntil(a, h.config.Interface, deadline); err != nil {
-			return errors.Join(err, h.gate.Shut(h.config.Addresses...))
-		}
+	if err := h.open(deadline); err != nil {
+		return err
 	}
 	h.held, h.yielding, h.until = true, false, deadline
 	if err := h.refresh(); err != nil {
@@ -102,6 +101,37 @@ func (h *Holder) TakeUntil(deadline time.Time) error {
 	return nil
 }
 
+// open opens the gate until the deadline, for all addresses or none. When the
+// tables are not there any more, they are made anew.
+func (h *Holder) open(deadline time.Time) error {
+	g, number := h.door.Gate()
+	err := openAll(g, h.config, deadline)
+	if err == nil {
+		return nil
+	}
+	if _, missing := g.Left(h.config.Addresses[0]); missing == nil {
+		return errors.Join(err, g.Shut(h.config.Addresses...))
+	}
+	if err := h.door.remake(number); err != nil {
+		return err
+	}
+	h.config.Log.Warn("somebody removed the rules of the gate; they are there again")
+	g, _ = h.door.Gate()
+	if err := openAll(g, h.config, deadline); err != nil {
+		return errors.Join(err, g.Shut(h.config.Addresses...))
+	}
+	return nil
+}
+
+func openAll(g *gate.Gate, c Config, deadline time.Time) error {
+	for _, a := range c.Addresses {
+		if err := g.OpenUntil(a, c.Interface, deadline); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Renew lets the addresses answer for term from now on. An error means that they
 // are mute.
 func (h *Holder) Renew(term time.Duration) error {
@@ -110,8 +140,9 @@ func (h *Holder) Renew(term time.Duration) error {
 	if !h.held {
 		return gate.ErrShut
 	}
+	g, _ := h.door.Gate()
 	until := time.Now().Add(term)
-	if err := h.gate.Renew(term, h.config.Addresses...); err != nil {
+	if err := g.Renew(term, h.config.Addresses...); err != nil {
 		return err
 	}
 	h.until = until
@@ -126,7 +157,8 @@ func (h *Holder) RenewUntil(deadline time.Time) error {
 	if !h.held {
 		return gate.ErrShut
 	}
-	if err := h.gate.RenewUntil(deadline, h.config.Addresses...); err != nil {
+	g, _ := h.door.Gate()
+	if err := g.RenewUntil(deadline, h.config.Addresses...); err != nil {
 		return err
 	}
 	h.until = deadline
@@ -164,7 +196,8 @@ func (h *Holder) Drop() error {
 func (h *Holder) drop() error {
 	h.held, h.yielding = false, false
 	h.schedule.Drop()
-	err := h.gate.Shut(h.config.Addresses...)
+	g, _ := h.door.Gate()
+	err := g.Shut(h.config.Addresses...)
 	for _, a := range h.config.Addresses {
 		err = errors.Join(err, h.links.Remove(h.of(a)))
 	}
