@@ -36,13 +36,13 @@ type member struct {
 	opened int // index of the interface that the socket is on
 	end    context.CancelFunc
 	faults map[string]string
-	// answers says that the router's last state was one that answers; spell
-	// counts the times that this began or ended for the kernel.
-	answers bool
-	spell   uint64
-	heard   time.Duration // when an advert of this virtual router was heard last
-	sent    map[uint8]uint64
-	got     uint64
+	// state is the last one that was acted on; spell counts the times that we
+	// began or ended to answer.
+	state vrrp.State
+	spell uint64
+	heard time.Duration // when an advert of this virtual router was heard last
+	sent  map[uint8]uint64
+	got   uint64
 	// reopened counts gates that fell shut while the router still held.
 	reopened uint64
 	notes    map[vrrp.NoteKind]uint64

@@ -30,20 +30,20 @@ func (o *owner) perform(now time.Duration, steps []vrrp.Step) {
 
 func (o *owner) become(m *member, now time.Duration, b vrrp.Become) {
 	m.group.next = string(b.Cause)
-	held := m.answers
-	m.answers = b.State.Holds()
+	was := m.state
+	m.state = b.State
 	switch {
 	case b.State == vrrp.Active:
 		m.spell++
 		o.take(m, now)
 	case b.State == vrrp.Yielding:
 		m.holder.Yield()
-	case held && b.Cause == vrrp.CauseSuperior:
+	case was == vrrp.Active && b.Cause == vrrp.CauseSuperior:
 		// The better router may not have heard of us, and its clients believe the
 		// last who spoke: one more advert has it announce the addresses.
 		o.send(m, now, o.router.Member(m.place).Priority())
 		o.fade(m)
-	case held && b.Cause == vrrp.CauseHandedOver:
+	case was.Holds() && b.Cause == vrrp.CauseHandedOver:
 		o.fade(m)
 	default:
 		o.drop(m)
