@@ -44,11 +44,13 @@ type wire struct {
 	addresses []netip.Addr
 	spawners  []*space.Spawner
 	running   map[int]*machine
+	ran       []*machine
 	client    *vipClient
 }
 
 // machine is a program on a station: one of ours, or keepalived.
 type machine struct {
+	name string
 	cmd  *exec.Cmd
 	log  *buffer
 	done chan struct{}
@@ -160,7 +162,7 @@ func (w *wire) start(i int, router, extra string) {
 
 func (w *wire) launch(i int, env []string, name string, args ...string) {
 	w.t.Helper()
-	m := &machine{cmd: exec.Command(name, args...), log: &buffer{}, done: make(chan struct{})}
+	m := &machine{name: fmt.Sprintf("%s on station %d", filepath.Base(name), i), cmd: exec.Command(name, args...), log: &buffer{}, done: make(chan struct{})}
 	m.cmd.Env = append(os.Environ(), env...)
 	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
 	if err := w.spawners[i-1].Start(m.cmd); err != nil {
@@ -168,6 +170,7 @@ func (w *wire) launch(i int, env []string, name string, args ...string) {
 	}
 	go func() { _ = m.cmd.Wait(); close(m.done) }()
 	w.running[i] = m
+	w.ran = append(w.ran, m)
 }
 
 // keepalived runs the peer on a station.
@@ -267,14 +270,19 @@ func (w *wire) on(i int) bool {
 	return false
 }
 
+// logs are what all machines said, also those that are dead.
+func (w *wire) logs() {
+	for _, m := range w.ran {
+		w.t.Logf("%s:\n%s", m.name, m.log)
+	}
+}
+
 func (w *wire) await(what string, within time.Duration, f func() bool) {
 	w.t.Helper()
 	deadline := time.Now().Add(within)
 	for !f() {
 		if time.Now().After(deadline) {
-			for i, m := range w.running {
-				w.t.Logf("machine %d:\n%s", i, m.log)
-			}
+			w.logs()
 			w.t.Fatalf("not within %s: %s", within, what)
 		}
 		<-time.After(5 * time.Millisecond)

@@ -32,12 +32,16 @@ func three(t *testing.T) *wire {
 
 func (w *wire) expect(what string, got seen, gap, both time.Duration) {
 	w.t.Helper()
+	before := w.t.Failed()
 	w.t.Logf("%s: gap %s (%d lost), two at once %s, answered by %v", what, got.gap.Round(100*time.Microsecond), got.lost, got.both.Round(100*time.Microsecond), got.by)
 	if got.gap > gap {
 		w.t.Errorf("%s: no answer for %s, at most %s expected", what, got.gap, gap)
 	}
 	if got.both > both {
 		w.t.Errorf("%s: two answered at once for %s, at most %s expected", what, got.both, both)
+	}
+	if !before && w.t.Failed() {
+		w.logs()
 	}
 }
 
@@ -289,4 +293,59 @@ func TestVIPBothFamilies(t *testing.T) {
 	if data, err := os.ReadFile(told); err != nil || string(data) != "api active\n" {
 		t.Errorf("the hook was told %q, %v", data, err)
 	}
+}
+
+// An address held by lease: the holder dies, freezes, and hands over; what decides
+// stands still, and nobody moves.
+func TestVIPByLease(t *testing.T) {
+	w := newWire(t, 3)
+	etcd := w.etcd()
+	for i := 1; i <= 3; i++ {
+		w.startByLease(i)
+	}
+	holder := w.awaitOne()
+	w.await("all know the holder", 10*time.Second, func() bool {
+		for i := 1; i <= 3; i++ {
+			s, err := w.status(i)
+			if err != nil || s.Holder != fmt.Sprintf("node-%d", holder) || !s.Contact {
+				return false
+			}
+		}
+		return true
+	})
+	begun := time.Now()
+	if err := w.release(holder); err != nil {
+		t.Fatal(err)
+	}
+	w.await("another answers", 5*time.Second, func() bool { return w.client.last() != holder })
+	holder = w.awaitOne()
+	w.expect("release", w.client.since(begun), 5*time.Millisecond+slack/4, time.Second+20*time.Millisecond)
+
+	// etcd freezes for longer than two leases: it stays where it is.
+	begun = time.Now()
+	etcd.freeze(true)
+	<-time.After(6 * time.Second)
+	etcd.freeze(false)
+	w.await("etcd is reached again", 10*time.Second, func() bool {
+		s, err := w.status(holder)
+		return err == nil && s.Contact
+	})
+	if got := w.client.since(begun); got.gap > slack/4 || len(got.by) != 1 || got.by[0] != holder {
+		t.Errorf("while etcd stood still: gap %s, answered by %v", got.gap, got.by)
+		w.logs()
+	}
+
+	begun = time.Now()
+	w.kill(holder, syscall.SIGSTOP)
+	w.await("another answers", 10*time.Second, func() bool { return w.client.last() != holder })
+	next := w.client.last()
+	w.expect("stopped", w.client.since(begun), 3*time.Second+slack, 0)
+	begun = time.Now()
+	w.kill(holder, syscall.SIGCONT)
+	w.await("it knows that it holds nothing", 5*time.Second, func() bool {
+		s, err := w.status(holder)
+		return err == nil && s.State == "backup" && s.Holder == fmt.Sprintf("node-%d", next)
+	})
+	w.awaitHolder(next)
+	w.expect("continued", w.client.since(begun), slack/4, 0)
 }
