@@ -17,6 +17,7 @@ import (
 	randv2 "math/rand/v2"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"github.com/holdfast-ha/holdfast/internal/address/elect/lease"
 	"github.com/holdfast-ha/holdfast/internal/address/elect/lease/ask"
@@ -71,8 +72,12 @@ func newTenant(a *agent, g *group) (*tenant, error) {
 		t.stop()
 		return nil, err
 	}
-	t.lease, err = lease.NewAgent(config, name, t.store, t.socket, t, a.log.With(keyGroup, g.settings.Name))
-	return t, err
+	if t.lease, err = lease.NewAgent(config, name, t.store, t.socket, t, a.log.With(keyGroup, g.settings.Name)); err != nil {
+		t.stop()
+		return nil, err
+	}
+	t.lease.SetReady(false) // until it has been looked at
+	return t, nil
 }
 
 // config fills in what is random, and the key.
@@ -113,7 +118,7 @@ func (t *tenant) openStore(c lease.Config) (name string, err error) {
 		return k.Namespace + "/" + k.Name, nil
 	}
 	e := l.Etcd
-	config := clientv3.Config{Endpoints: e.Endpoints, DialTimeout: 2 * time.Second}
+	config := clientv3.Config{Endpoints: e.Endpoints, DialTimeout: 2 * time.Second, Logger: zap.NewNop()}
 	if e.CA != "" || e.Cert != "" {
 		if config.TLS, err = (creds.Files{CA: e.CA, Cert: e.Cert, Key: e.Key}).Client(""); err != nil {
 			return "", fmt.Errorf("lease.etcd: %w", err)
@@ -204,7 +209,6 @@ func (t *tenant) fault(kind, reason string) {
 func (t *tenant) run(ctx context.Context) {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var around sync.WaitGroup
-	t.lease.SetReady(false) // until it has been looked at
 	t.enter(stateBackup, "start")
 	around.Go(func() { t.holder.Run(background) })
 	around.Go(func() { t.hearRivals(background) })
