@@ -92,8 +92,7 @@ func (h *Holder) TakeUntil(deadline time.Time) error {
 	}
 	h.held, h.yielding, h.until = true, false, deadline
 	if err := h.refresh(); err != nil {
-		h.drop()
-		return err
+		return errors.Join(err, h.drop())
 	}
 	h.schedule.Take(h.now())
 	h.announce()
