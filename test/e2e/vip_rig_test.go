@@ -305,6 +305,22 @@ func (w *wire) awaitHolder(i int) {
 	w.await(fmt.Sprintf("machine %d holds the address alone", i), 10*time.Second, func() bool { return w.holds(i) })
 }
 
+// awaitAnother waits until another machine than the one whose agent is dead
+// answers alone; the address may still be on that one, mute. Two that waited for
+// the same silence may both have taken over for a moment.
+func (w *wire) awaitAnother(dead int) (i int) {
+	w.t.Helper()
+	w.await("another machine answers alone", 10*time.Second, func() bool {
+		i = w.client.last()
+		alone := i != 0 && i != dead && w.on(i)
+		for k := 1; k <= w.machines; k++ {
+			alone = alone && (k == i || k == dead || !w.on(k))
+		}
+		return alone && w.client.neighbor() == w.segment.Station(i).MAC.String()
+	})
+	return i
+}
+
 // awaitOne waits until some machine holds the address alone, and returns it.
 func (w *wire) awaitOne() (i int) {
 	w.t.Helper()

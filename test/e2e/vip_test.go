@@ -55,10 +55,9 @@ func TestVIPHolderDies(t *testing.T) {
 		begun := time.Now()
 		w.kill(holder, how)
 		w.await("another answers", 5*time.Second, func() bool { return w.client.last() != holder })
-		next := w.client.last()
+		next := w.awaitAnother(holder)
 		w.await("the address is gone from the machine whose agent is dead", 2500*time.Millisecond+slack, func() bool { return !w.on(holder) })
 		w.expect(fmt.Sprint(how), w.client.since(begun), 330*time.Millisecond+slack, oneAdvert)
-		w.awaitHolder(next)
 		// It comes back, or is continued, and takes nothing back.
 		begun = time.Now()
 		if how == syscall.SIGKILL {
@@ -338,7 +337,7 @@ func TestVIPByLease(t *testing.T) {
 	begun = time.Now()
 	w.kill(holder, syscall.SIGSTOP)
 	w.await("another answers", 10*time.Second, func() bool { return w.client.last() != holder })
-	next := w.client.last()
+	next := w.awaitAnother(holder)
 	w.expect("stopped", w.client.since(begun), 3*time.Second+slack, 0)
 	begun = time.Now()
 	w.kill(holder, syscall.SIGCONT)
