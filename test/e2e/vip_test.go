@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -102,6 +103,7 @@ func TestVIPHandOver(t *testing.T) {
 func TestVIPHolderCutOff(t *testing.T) {
 	w := three(t)
 	holder := w.client.last()
+	<-time.After(rand.N(100 * time.Millisecond)) // at any time between two adverts
 	begun := time.Now()
 	if err := w.segment.Station(holder).Silence(); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-ha/holdfast/internal/address/vip/imports"
 	"github.com/holdfast-ha/holdfast/internal/base/config"
 	"github.com/holdfast-ha/holdfast/internal/base/daemon"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
@@ -22,7 +23,7 @@ func Command() *cobra.Command {
 		Long: "One agent on each machine that may hold the addresses. They agree by VRRP, or by a Lease\n" +
 			"of Kubernetes or a key of etcd, on which of them answers, under a health gate.",
 	}
-	cmd.AddCommand(runCommand(), statusCommand(), releaseCommand(), manifestCommand())
+	cmd.AddCommand(runCommand(), statusCommand(), releaseCommand(), manifestCommand(), imports.Command())
 	return cmd
 }
 
