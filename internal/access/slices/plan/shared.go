@@ -127,8 +127,12 @@ func (p *planner) goes(family Family) bool {
 }
 
 // lapsed wants the two Leases to be, in the view at hand, what stood still, and
-// the endpoint not to have turned ready since.
+// the endpoint not to have turned ready since. Who is refused to withdraw judges
+// nobody: what relies on its own endpoint could be adopted, and not be ended.
 func (p *planner) lapsed(s *Slice) bool {
+	if len(p.f.Held) > 0 {
+		return false
+	}
 	for i := range p.f.Lapsed {
 		l := &p.f.Lapsed[i]
 		if l.Node == s.Node {

@@ -104,6 +104,18 @@ func TestShared(t *testing.T) {
 			scene{slices: []Slice{unready(endpoint("1", "a")), endpoint("2", "b", "a"), endpoint("3", "c")}, zones: "abc", health: Unready, node: "1", facts: Facts{Unreached: []string{"2", "3"}}}, "",
 		},
 		{
+			"another agent of the zone comes first, and has its own ways: nothing is moved",
+			scene{slices: []Slice{unready(endpoint("1", "a")), endpoint("2", "b", "a"), endpoint("3", "c"), unready(endpoint("4", "a"))}, zones: "abc", health: Unready, node: "4", facts: Facts{Unreached: []string{"2"}}}, "",
+		},
+		{
+			"it comes first, and is late: the next one moves the zone",
+			scene{
+				slices: []Slice{unready(endpoint("1", "a")), endpoint("2", "b", "a"), endpoint("3", "c"), unready(endpoint("4", "a"))}, zones: "abc", health: Unready, node: "4",
+				facts: Facts{Unreached: []string{"2"}, Quiet: []Silence{{"1", "l1", ""}}},
+			},
+			"update kubernetes-3 c [a c] ready for kubernetes-2@1; update kubernetes-2 b [b] ready",
+		},
+		{
 			"the adopter of another zone is not reached: that is its affair",
 			scene{slices: []Slice{endpoint("1", "a"), endpoint("2", "b", "d"), endpoint("3", "c")}, zones: "abcd", health: Ready, node: "1", facts: Facts{Unreached: []string{"2"}}}, "",
 		},

@@ -69,7 +69,7 @@ func (p *planner) place(zone string, pool []*cell) {
 	if !p.takes(pool) {
 		return
 	}
-	if !native && p.unreached(keeper, zone) {
+	if !native && p.unreached(keeper, zone) && p.speaks(zone) {
 		p.moves = append(p.moves, move{zone, keeper})
 	}
 	for _, c := range pool {
@@ -118,6 +118,15 @@ func (p *planner) move(m move, pool []*cell) {
 		from.drop = append(from.drop, m.zone)
 		p.drop(from, pool) // before anybody else's drop leans on it
 	}
+}
+
+// speaks says that this agent moves its zone from one adopter to another: the first
+// of the zone that is not late. Two nodes that reach different apiservers would
+// move it back and forth.
+func (p *planner) speaks(zone string) bool {
+	return !slices.ContainsFunc(p.cells, func(c cell) bool {
+		return c.Zone == zone && c.Node < p.self.Node && !c.quiet && !c.lapsed
+	})
 }
 
 // unreached says that clients of the zone, which is the own, do not reach c.

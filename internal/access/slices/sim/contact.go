@@ -111,13 +111,19 @@ func (w *World) reached(zone string, j int) (all, none bool) {
 	return all, none
 }
 
-// ableIn is since when some agent of a zone can act.
+// ableIn is since when all agents of a zone can act: which of them moves it is
+// none of the judge's business.
 func (w *World) ableIn(zone string) time.Duration {
 	able := never
 	for i := range w.n {
-		if since := w.judge.ableSince[i]; w.machines[i].zone == zone && since != never && (able == never || since < able) {
-			able = since
+		if w.machines[i].zone != zone {
+			continue
 		}
+		since := w.judge.ableSince[i]
+		if since == never {
+			return never
+		}
+		able = max(able, since)
 	}
 	return able
 }
