@@ -90,8 +90,12 @@ func (w *World) misled(f int, zone string) bool {
 }
 
 // reached says whether all, and whether none, of the nodes of a zone reach j.
-// Both are false while some agent of the zone cannot know yet.
+// Both are false while some agent of the zone cannot know yet, and where it has
+// none.
 func (w *World) reached(zone string, j int) (all, none bool) {
+	if !slices.ContainsFunc(w.machines[:w.n], func(m machine) bool { return m.zone == zone }) {
+		return false, false
+	}
 	all, none = true, true
 	for i := range w.n {
 		if w.machines[i].zone != zone {
