@@ -260,6 +260,7 @@ func (e *electors) silent() {
 }
 
 func TestAddressLease(t *testing.T) {
+	nightly(t)
 	m := startMirrored(t)
 	e := m.elect(func(site string) lease.Store {
 		a := m.apiserver(site)
@@ -369,6 +370,7 @@ func (e *electors) cutOff() {
 }
 
 func TestAddressLeaseInEtcd(t *testing.T) {
+	nightly(t)
 	m := &mirrored{cluster: start(t, "")}
 	e := m.elect(func(site string) lease.Store {
 		client, err := m.member(site).Client()

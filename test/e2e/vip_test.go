@@ -50,6 +50,7 @@ func (w *wire) expect(what string, got seen, gap, both time.Duration) {
 const oneAdvert = 100*time.Millisecond + 20*time.Millisecond
 
 func TestVIPHolderDies(t *testing.T) {
+	nightly(t)
 	w := three(t)
 	holder := w.client.last()
 	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
@@ -78,6 +79,7 @@ func TestVIPHolderDies(t *testing.T) {
 }
 
 func TestVIPHandOver(t *testing.T) {
+	nightly(t)
 	w := three(t)
 	for _, how := range []string{"release", "SIGTERM"} {
 		holder := w.client.last()
@@ -101,6 +103,7 @@ func TestVIPHandOver(t *testing.T) {
 // A holder that is cut off stays one on its side; once it is heard again there is
 // one, and the client believes the right one.
 func TestVIPHolderCutOff(t *testing.T) {
+	nightly(t)
 	w := three(t)
 	holder := w.client.last()
 	<-time.After(rand.N(100 * time.Millisecond)) // at any time between two adverts
@@ -109,7 +112,9 @@ func TestVIPHolderCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.await("another answers", 5*time.Second, func() bool { return w.client.last() != holder })
-	w.expect("silent", w.client.since(begun), 330*time.Millisecond+slack, 0)
+	// Two backups of near priorities may time out at once, and are one again
+	// within an advert.
+	w.expect("silent", w.client.since(begun), 330*time.Millisecond+slack, oneAdvert)
 	begun = time.Now()
 	if err := w.segment.Station(holder).Rejoin(); err != nil {
 		t.Fatal(err)
@@ -127,6 +132,7 @@ func TestVIPHolderCutOff(t *testing.T) {
 
 // Either takes over from keepalived, and keepalived from us, by the same timers.
 func TestVIPBesideKeepalived(t *testing.T) {
+	nightly(t)
 	needKeepalived(t)
 	w := newWire(t, 2)
 	w.keepalived(2, 200, "")
@@ -167,6 +173,7 @@ func TestVIPBesideKeepalived(t *testing.T) {
 
 // A check that fails gives the address up, or takes a weight off.
 func TestVIPHealthGate(t *testing.T) {
+	nightly(t)
 	w := newWire(t, 2)
 	good := w.dir + "/good"
 	touch := func() {
@@ -204,6 +211,7 @@ func TestVIPHealthGate(t *testing.T) {
 
 // What others do to the address and the interface.
 func TestVIPMended(t *testing.T) {
+	nightly(t)
 	w := newWire(t, 1)
 	s := w.segment.Station(1)
 	// A stranger has it: nothing is taken, and the log says who it is.
@@ -269,6 +277,7 @@ func TestVIPMended(t *testing.T) {
 
 // Addresses of both families move together, and a hook is told.
 func TestVIPBothFamilies(t *testing.T) {
+	nightly(t)
 	w := newWire(t, 2)
 	told := w.dir + "/told"
 	hook := "    hooks: [{command: [/bin/sh, -c, 'echo $HOLDFAST_VIP_GROUP $HOLDFAST_VIP_STATE >> " + told + "'], on: [active]}]"
@@ -299,6 +308,7 @@ func TestVIPBothFamilies(t *testing.T) {
 // An address held by lease: the holder dies, freezes, and hands over; what decides
 // stands still, and nobody moves.
 func TestVIPByLease(t *testing.T) {
+	nightly(t)
 	w := newWire(t, 3)
 	etcd := w.etcd()
 	for i := 1; i <= 3; i++ {
