@@ -16,9 +16,7 @@ func (m *Machine) receiveActive(now time.Duration, a *Advert, src netip.Addr) {
 	case a.Priority == 0:
 		// Send an advert, reset the Adver_Timer to Advertisement_Interval.
 		// It has announced the addresses as its own a while ago: again.
-		if now-m.sent >= assertGap(m.cfg.Interval) {
-			m.advertise(now)
-		}
+		m.advertise(now)
 		m.emit(Announce{CauseResigned})
 	case m.beats(a, src):
 		// Cancel the Adver_Timer, learn the interval, set the

@@ -137,7 +137,7 @@ func (m *Machine) note(now time.Duration, a *Advert, src netip.Addr) {
 	h, interval := &m.backup.holder, m.backup.interval
 	heard := holder{src: src, at: now, last: a.Priority, peak: a.Priority}
 	switch current := h.src.IsValid() && now-h.at < 2*interval; {
-	case src == h.src && now-h.at < lapse(interval) && now >= m.backup.settled:
+	case src == h.src && now-h.at < lapse(interval) && h.at >= m.backup.settled:
 		heard.peak = max(h.peak, a.Priority)
 	case current && src != h.src && (a.Priority < h.last || a.Priority == h.last && src.Less(h.src)):
 		return

@@ -179,7 +179,7 @@ func (w *World) strike(f Fault) {
 func (w *World) awaken(id int) {
 	w.truth.disruptions++
 	n := &w.nodes[id]
-	n.running = w.now
+	n.running, n.away = w.now, w.now-n.struck
 	w.wake(id)
 }
 

@@ -46,9 +46,11 @@ type node struct {
 	// nobody else answered then.
 	struck time.Duration
 	alone  [mostPlanes]bool
+	away   time.Duration // how long it was stopped the last time
 	// changed is when the state last changed, true time.
 	changed [mostPlanes]time.Duration
-	cause   [mostPlanes]vrrp.Cause
+	// took is why it last began to answer.
+	took [mostPlanes]vrrp.Cause
 }
 
 const socketSize = 64 // adverts; what comes then is lost
@@ -191,7 +193,10 @@ func (w *World) become(id, plane int, b vrrp.Become) {
 	w.tracef("%s: %s (%s)", w.label(id, plane), b.State, b.Cause)
 	w.truth.Moves++
 	held := n.holds[plane]
-	n.holds[plane], n.changed[plane], n.cause[plane] = b.State.Holds(), w.now, b.Cause
+	n.holds[plane], n.changed[plane] = b.State.Holds(), w.now
+	if !held {
+		n.took[plane] = b.Cause
+	}
 	switch {
 	case b.State == vrrp.Active:
 		w.renew(n, plane)

@@ -117,21 +117,25 @@ func (w *World) hear(plane, i, j int) bool {
 // struckAlone returns the past in which the successor of a stopped node must
 // have heard it; negative excuses the pair, and never is for one that runs.
 func (w *World) struckAlone(n, successor *node, plane int) time.Duration {
-	switch {
-	case n.runs():
+	if n.runs() {
 		return never
-	case !n.alone[plane] || !w.punctual(plane, n.struck-w.silence(n)):
+	}
+	since := n.struck - w.silence(n)
+	switch {
+	case !n.alone[plane] || !w.punctual(plane, since) || !w.heardByAll(n.id, plane, since):
 		return -1
-	case successor.cause[plane] == vrrp.CauseOwner:
+	case successor.running > since && successor.away < successor.interval()*11/10:
+		return -1 // was away when it was told, for less than it notices
+	case successor.took[plane] == vrrp.CauseOwner:
 		return -1 // asks nobody
-	case successor.cause[plane] == vrrp.CausePreempt || successor.cause[plane] == vrrp.CauseRelieve:
+	case successor.took[plane] == vrrp.CausePreempt || successor.took[plane] == vrrp.CauseRelieve:
 		// Stopped after the advert upon which it is relieved. In a group that
 		// advert is as old as the slowest of the members is.
-		if w.shape.Planes > 1 || successor.changed[plane]-n.struck < w.window(successor) || !w.heardByAll(n.id, plane, n.struck-w.silence(n)) {
+		if w.shape.Planes > 1 || successor.changed[plane]-n.struck < w.window(successor) {
 			return -1
 		}
 	}
-	return n.struck - w.silence(n)
+	return since
 }
 
 // window is the longest time between an advert and the moment when a node
@@ -193,7 +197,11 @@ func (w *World) mayTake(n, h *node, plane int, cause vrrp.Cause) bool {
 		since := w.now - w.silence(n)
 		return w.truth.dual[plane] > since || !w.punctual(plane, since)
 	case vrrp.CauseRelieve:
-		return !n.cfg.Stay && n.priority > h.priority && h.priority < h.peak
+		if !n.cfg.Stay && n.priority > h.priority && h.priority < h.peak {
+			return true
+		}
+		// An advert of its former life may have come after it began this one.
+		return !n.cfg.Stay && !w.punctual(plane, h.changed[plane]-w.silence(n))
 	}
 	return false
 }
