@@ -49,7 +49,12 @@
 //
 // Refused: an agent whom the API refuses to make an endpoint unready goes on, until
 // it may try again, as if that endpoint served (Facts.Held), for to all others it
-// does; were it to have the zones adopted all the same, they would undo that.
+// does; were it to have the zones adopted all the same, they would undo that. It
+// marks nobody meanwhile.
+//
+// Reached: a zone whose own agents cannot connect to its adopter is moved, in one
+// plan, to one that they reach (Facts.Unreached), by the first of them that is not
+// late; nodes of one zone that reach different apiservers would undo each other.
 //
 // # Leaning
 //

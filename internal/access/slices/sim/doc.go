@@ -38,7 +38,8 @@
 //  8. No zone is sent for more than 3 s to where none of its control-plane nodes
 //     connects, while they all connect to another that is well, and all of their
 //     agents have known for 2 s that their own apiservers are not; as 7 otherwise.
-//  9. A list that somebody emptied by hand is filled within 11 s of the same.
+//  9. A list that somebody emptied by hand is filled within 11 s of the same, where
+//     the zone of some slice is left in it or in the slice kubernetes.
 //
 // Judged at rest, with what is broken left broken in half of the schedules:
 //
