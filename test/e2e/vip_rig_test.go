@@ -1,37 +1,27 @@
 package e2e
 
 import (
-	"context"
-	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
-	stdslices "slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
-	"github.com/holdfast-ha/holdfast/internal/address/announce"
 	"github.com/holdfast-ha/holdfast/internal/address/vip"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/segment"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/space"
+	"github.com/holdfast-ha/holdfast/test/caller"
 )
 
 // held is the address that the machines of a wire hold in turn.
 var held = netip.MustParseAddr("192.0.2.100")
-
-const echoPort = 7
 
 // wire is one Ethernet segment: machines that may hold the address, and a client
 // as the last station.
@@ -45,7 +35,7 @@ type wire struct {
 	spawners  []*space.Spawner
 	running   map[int]*machine
 	ran       []*machine
-	client    *vipClient
+	client    *caller.Caller
 }
 
 // machine is a program on a station: one of ours, or keepalived.
@@ -84,40 +74,17 @@ func newWire(t *testing.T, machines int) *wire {
 			t.Fatal(err)
 		}
 		w.spawners = append(w.spawners, s)
-		w.echo(i)
-	}
-	w.client = w.newClient()
-	return w
-}
-
-// echo answers datagrams to any address of a station with the station's number.
-func (w *wire) echo(i int) {
-	var conn net.PacketConn
-	err := w.segment.Station(i).Do(func() (err error) {
-		conn, err = net.ListenPacket("udp4", fmt.Sprintf("0.0.0.0:%d", echoPort))
-		return err
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	p := ipv4.NewPacketConn(conn)
-	if err := p.SetControlMessage(ipv4.FlagDst, true); err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { _ = conn.Close() })
-	go func() {
-		b := make([]byte, 64)
-		for {
-			n, cm, from, err := p.ReadFrom(b)
-			if err != nil {
-				if errors.Is(err, net.ErrClosed) {
-					return
-				}
-				continue
-			}
-			_, _ = p.WriteTo(append(b[:n:n], byte(i)), &ipv4.ControlMessage{Src: cm.Dst}, from)
+		answering, err := caller.Answer(g.Station(i), byte(i))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
+		t.Cleanup(func() { _ = answering.Close() })
+	}
+	if w.client, err = caller.New(g.Station(machines+1), held); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.client.Close)
+	return w
 }
 
 // settings of one machine; extra are lines below its group.
@@ -297,7 +264,7 @@ func (w *wire) holds(i int) bool {
 			return false
 		}
 	}
-	return w.client.last() == i && w.client.neighbor() == w.segment.Station(i).MAC.String()
+	return w.client.Last() == i && w.client.Neighbor() == w.segment.Station(i).MAC.String()
 }
 
 func (w *wire) awaitHolder(i int) {
@@ -311,12 +278,12 @@ func (w *wire) awaitHolder(i int) {
 func (w *wire) awaitAnother(dead int) (i int) {
 	w.t.Helper()
 	w.await("another machine answers alone", 10*time.Second, func() bool {
-		i = w.client.last()
+		i = w.client.Last()
 		alone := i != 0 && i != dead && w.on(i)
 		for k := 1; k <= w.machines; k++ {
 			alone = alone && (k == i || k == dead || !w.on(k))
 		}
-		return alone && w.client.neighbor() == w.segment.Station(i).MAC.String()
+		return alone && w.client.Neighbor() == w.segment.Station(i).MAC.String()
 	})
 	return i
 }
@@ -325,7 +292,7 @@ func (w *wire) awaitAnother(dead int) (i int) {
 func (w *wire) awaitOne() (i int) {
 	w.t.Helper()
 	w.await("one machine holds the address", 10*time.Second, func() bool {
-		i = w.client.last()
+		i = w.client.Last()
 		return i != 0 && w.holds(i)
 	})
 	return i
@@ -340,229 +307,4 @@ func (w *wire) release(i int) error {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	return nil
-}
-
-// answer is one that the client got.
-type answer struct {
-	at time.Time
-	by int
-}
-
-// question is one that the client asked.
-type question struct {
-	at time.Time
-	by int // who answered; 0: nobody yet
-}
-
-// vipClient asks the address for an echo once a millisecond, and everybody on the
-// segment by ARP who has it, every 5 ms.
-type vipClient struct {
-	w       *wire
-	station *segment.Station
-	latest  atomic.Int64
-
-	mu      sync.Mutex
-	asked   []question // by number
-	replies []answer   // to ARP, by the machine's MAC
-}
-
-func (w *wire) newClient() *vipClient {
-	c := &vipClient{w: w, station: w.segment.Station(w.machines + 1)}
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	w.t.Cleanup(func() { cancel(); all.Wait() })
-	var conn net.PacketConn
-	var ears int
-	err := c.station.Do(func() (err error) {
-		if conn, err = net.ListenPacket("udp4", ":0"); err != nil {
-			return err
-		}
-		ears, err = arpSocket()
-		return err
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	file := os.NewFile(uintptr(ears), "arp")
-	context.AfterFunc(ctx, func() { _ = conn.Close(); _ = file.Close() })
-	to := net.UDPAddrFromAddrPort(netip.AddrPortFrom(held, echoPort))
-	all.Go(func() { every(ctx, time.Millisecond, func() { _, _ = conn.WriteTo(c.number(), to) }) })
-	all.Go(func() { c.hearEchoes(conn) })
-	ask := announce.ARP{To: announce.Broadcast, From: announce.MAC(c.station.MAC), Op: announce.Request,
-		SenderMAC: announce.MAC(c.station.MAC), Sender: c.station.Four, Target: held}.Append(nil)
-	all.Go(func() { every(ctx, 5*time.Millisecond, func() { _, _ = file.Write(ask) }) })
-	all.Go(func() { c.hearReplies(file) })
-	return c
-}
-
-func arpSocket() (int, error) {
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0x0608)
-	if err != nil {
-		return 0, err
-	}
-	iface, err := net.InterfaceByName(segment.Interface)
-	if err != nil {
-		return 0, err
-	}
-	return fd, unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: 0x0608, Ifindex: iface.Index})
-}
-
-func every(ctx context.Context, d time.Duration, f func()) {
-	tick := time.NewTicker(d)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			f()
-		}
-	}
-}
-
-// number is the next question.
-func (c *vipClient) number() []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.asked = append(c.asked, question{at: time.Now()})
-	return binary.BigEndian.AppendUint32(nil, uint32(len(c.asked)-1))
-}
-
-func (c *vipClient) hearEchoes(conn net.PacketConn) {
-	b := make([]byte, 64)
-	for {
-		n, _, err := conn.ReadFrom(b)
-		switch {
-		case errors.Is(err, net.ErrClosed):
-			return
-		case err != nil || n != 5:
-			continue // an ICMP error of nobody there
-		}
-		by := int(b[4])
-		c.latest.Store(int64(by))
-		c.mu.Lock()
-		c.asked[binary.BigEndian.Uint32(b)].by = by
-		c.mu.Unlock()
-	}
-}
-
-func (c *vipClient) hearReplies(file *os.File) {
-	b := make([]byte, 256)
-	for {
-		n, err := file.Read(b)
-		if err != nil {
-			return
-		}
-		a, err := announce.ParseARP(b[:n])
-		// Gratuitous ones go to all: those are announcements, not answers.
-		if err != nil || a.Op != announce.Reply || a.Sender != held || a.Target != c.station.Four {
-			continue
-		}
-		c.mu.Lock()
-		c.replies = append(c.replies, answer{time.Now(), int(a.SenderMAC[5])})
-		c.mu.Unlock()
-	}
-}
-
-func (c *vipClient) last() int { return int(c.latest.Load()) }
-
-// neighbor is what the client's kernel believes of the address.
-func (c *vipClient) neighbor() string {
-	eth, err := c.station.Netlink.LinkByName(segment.Interface)
-	if err != nil {
-		return err.Error()
-	}
-	all, err := c.station.Netlink.NeighList(eth.Attrs().Index, unix.AF_INET)
-	if err != nil {
-		return err.Error()
-	}
-	for _, n := range all {
-		if n.IP.Equal(held.AsSlice()) {
-			return n.HardwareAddr.String()
-		}
-	}
-	return ""
-}
-
-// seen is what the client met with since a moment.
-type seen struct {
-	// gap is the longest time in which every question stayed without an answer,
-	// counted from question to question: on a busy machine a client that does
-	// not come to ask, or an answer that is late, is no gap. lost counts them all.
-	gap  time.Duration
-	lost int
-	// both is for how long two machines answered ARP.
-	both time.Duration
-	// by are the machines that answered, in order of their first answer.
-	by []int
-}
-
-// tail is how old a question must be to count as lost.
-const tail = 50 * time.Millisecond
-
-// since judges what was seen from a moment on.
-func (c *vipClient) since(t time.Time) seen {
-	<-time.After(tail)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var s seen
-	var first time.Time // of a row of lost ones
-	end := time.Now().Add(-tail)
-	for _, q := range c.asked {
-		switch {
-		case q.at.Before(t) || q.at.After(end):
-			continue
-		case q.by == 0:
-			s.lost++
-			if first.IsZero() {
-				first = q.at
-			}
-			s.gap = max(s.gap, q.at.Sub(first)+time.Millisecond)
-			continue
-		case !first.IsZero():
-			s.gap = max(s.gap, q.at.Sub(first))
-			first = time.Time{}
-		}
-		if !stdslices.Contains(s.by, q.by) {
-			s.by = append(s.by, q.by)
-		}
-	}
-	s.both = overlap(c.replies, t)
-	return s
-}
-
-// spell is a time in which a machine answered without a break.
-type spell struct{ begin, end time.Time }
-
-// overlap is the longest time in which two machines both answered.
-func overlap(all []answer, since time.Time) (longest time.Duration) {
-	spells := map[int][]spell{}
-	for _, a := range all {
-		own := spells[a.by]
-		if n := len(own); n > 0 && a.at.Sub(own[n-1].end) < 60*time.Millisecond {
-			own[n-1].end = a.at
-			continue
-		}
-		spells[a.by] = append(own, spell{a.at, a.at})
-	}
-	for i, own := range spells {
-		for k, others := range spells {
-			for _, x := range own {
-				for _, y := range others {
-					if i >= k || x.end.Before(since) || y.end.Before(since) {
-						continue
-					}
-					begin, end := x.begin, x.end
-					if y.begin.After(begin) {
-						begin = y.begin
-					}
-					if y.end.Before(end) {
-						end = y.end
-					}
-					longest = max(longest, end.Sub(begin))
-				}
-			}
-		}
-	}
-	return longest
 }

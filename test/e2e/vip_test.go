@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/segment"
+	"github.com/holdfast-ha/holdfast/test/caller"
 )
 
 // slack is what a busy machine of two cores may add to a bar.
@@ -31,15 +32,15 @@ func three(t *testing.T) *wire {
 	return w
 }
 
-func (w *wire) expect(what string, got seen, gap, both time.Duration) {
+func (w *wire) expect(what string, got caller.Seen, gap, both time.Duration) {
 	w.t.Helper()
 	before := w.t.Failed()
-	w.t.Logf("%s: gap %s (%d lost), two at once %s, answered by %v", what, got.gap.Round(100*time.Microsecond), got.lost, got.both.Round(100*time.Microsecond), got.by)
-	if got.gap > gap {
-		w.t.Errorf("%s: no answer for %s, at most %s expected", what, got.gap, gap)
+	w.t.Logf("%s: gap %s (%d lost), two at once %s, answered by %v", what, got.Gap.Round(100*time.Microsecond), got.Lost, got.Both.Round(100*time.Microsecond), got.By)
+	if got.Gap > gap {
+		w.t.Errorf("%s: no answer for %s, at most %s expected", what, got.Gap, gap)
 	}
-	if got.both > both {
-		w.t.Errorf("%s: two answered at once for %s, at most %s expected", what, got.both, both)
+	if got.Both > both {
+		w.t.Errorf("%s: two answered at once for %s, at most %s expected", what, got.Both, both)
 	}
 	if !before && w.t.Failed() {
 		w.logs()
@@ -52,14 +53,14 @@ const oneAdvert = 100*time.Millisecond + 20*time.Millisecond
 func TestVIPHolderDies(t *testing.T) {
 	nightly(t)
 	w := three(t)
-	holder := w.client.last()
+	holder := w.client.Last()
 	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		begun := time.Now()
 		w.kill(holder, how)
-		w.await("another answers", 5*time.Second, func() bool { return w.client.last() != holder })
+		w.await("another answers", 5*time.Second, func() bool { return w.client.Last() != holder })
 		next := w.awaitAnother(holder)
 		w.await("the address is gone from the machine whose agent is dead", 2500*time.Millisecond+slack, func() bool { return !w.on(holder) })
-		w.expect(fmt.Sprint(how), w.client.since(begun), 330*time.Millisecond+slack, oneAdvert)
+		w.expect(fmt.Sprint(how), w.client.Since(begun), 330*time.Millisecond+slack, oneAdvert)
 		// It comes back, or is continued, and takes nothing back.
 		begun = time.Now()
 		if how == syscall.SIGKILL {
@@ -73,7 +74,7 @@ func TestVIPHolderDies(t *testing.T) {
 		})
 		<-time.After(time.Second)
 		w.awaitHolder(next)
-		w.expect(fmt.Sprint("after ", how), w.client.since(begun), 50*time.Millisecond+slack/4, 0)
+		w.expect(fmt.Sprint("after ", how), w.client.Since(begun), 50*time.Millisecond+slack/4, 0)
 		holder = next
 	}
 }
@@ -82,7 +83,7 @@ func TestVIPHandOver(t *testing.T) {
 	nightly(t)
 	w := three(t)
 	for _, how := range []string{"release", "SIGTERM"} {
-		holder := w.client.last()
+		holder := w.client.Last()
 		begun := time.Now()
 		if how == "release" {
 			if err := w.release(holder); err != nil {
@@ -91,9 +92,9 @@ func TestVIPHandOver(t *testing.T) {
 		} else {
 			w.stop(holder)
 		}
-		w.await("another answers", 5*time.Second, func() bool { return w.client.last() != holder })
+		w.await("another answers", 5*time.Second, func() bool { return w.client.Last() != holder })
 		w.awaitOne()
-		w.expect(how, w.client.since(begun), 5*time.Millisecond+slack/4, oneAdvert)
+		w.expect(how, w.client.Since(begun), 5*time.Millisecond+slack/4, oneAdvert)
 		if how == "SIGTERM" {
 			w.start(holder, router(holder), "")
 		}
@@ -105,21 +106,21 @@ func TestVIPHandOver(t *testing.T) {
 func TestVIPHolderCutOff(t *testing.T) {
 	nightly(t)
 	w := three(t)
-	holder := w.client.last()
+	holder := w.client.Last()
 	<-time.After(rand.N(100 * time.Millisecond)) // at any time between two adverts
 	begun := time.Now()
 	if err := w.segment.Station(holder).Silence(); err != nil {
 		t.Fatal(err)
 	}
-	w.await("another answers", 5*time.Second, func() bool { return w.client.last() != holder })
-	w.expect("silent", w.client.since(begun), 330*time.Millisecond+slack, 0)
+	w.await("another answers", 5*time.Second, func() bool { return w.client.Last() != holder })
+	w.expect("silent", w.client.Since(begun), 330*time.Millisecond+slack, 0)
 	begun = time.Now()
 	if err := w.segment.Station(holder).Rejoin(); err != nil {
 		t.Fatal(err)
 	}
-	better := min(holder, w.client.last())
+	better := min(holder, w.client.Last())
 	w.awaitHolder(better)
-	w.expect("heard again", w.client.since(begun), 50*time.Millisecond, oneAdvert)
+	w.expect("heard again", w.client.Since(begun), 50*time.Millisecond, oneAdvert)
 	for i := 1; i <= 3; i++ {
 		w.await("the agents know one holder", 5*time.Second, func() bool {
 			s, err := w.status(i)
@@ -134,7 +135,7 @@ func TestVIPBesideKeepalived(t *testing.T) {
 	needKeepalived(t)
 	w := newWire(t, 2)
 	w.keepalived(2, 200, "")
-	w.await("keepalived answers", 10*time.Second, func() bool { return w.client.last() == 2 })
+	w.await("keepalived answers", 10*time.Second, func() bool { return w.client.Last() == 2 })
 	w.start(1, "priority: 210, interval: 100ms", "")
 	w.await("ours is its backup", 5*time.Second, func() bool {
 		s, err := w.status(1)
@@ -145,28 +146,28 @@ func TestVIPBesideKeepalived(t *testing.T) {
 	if err := w.segment.Station(2).Silence(); err != nil {
 		t.Fatal(err)
 	}
-	w.await("ours answers", 5*time.Second, func() bool { return w.client.last() == 1 })
-	w.expect("from silent keepalived to ours", w.client.since(begun), 330*time.Millisecond+slack, 0)
+	w.await("ours answers", 5*time.Second, func() bool { return w.client.Last() == 1 })
+	w.expect("from silent keepalived to ours", w.client.Since(begun), 330*time.Millisecond+slack, 0)
 	begun = time.Now()
 	if err := w.segment.Station(2).Rejoin(); err != nil {
 		t.Fatal(err)
 	}
 	w.awaitHolder(1)
-	w.expect("keepalived is heard again", w.client.since(begun), 50*time.Millisecond, oneAdvert)
+	w.expect("keepalived is heard again", w.client.Since(begun), 50*time.Millisecond, oneAdvert)
 	begun = time.Now()
 	w.kill(1, syscall.SIGKILL)
-	w.await("keepalived answers", 5*time.Second, func() bool { return w.client.last() == 2 })
-	w.expect("from ours, killed, to keepalived", w.client.since(begun), 330*time.Millisecond+slack, oneAdvert)
+	w.await("keepalived answers", 5*time.Second, func() bool { return w.client.Last() == 2 })
+	w.expect("from ours, killed, to keepalived", w.client.Since(begun), 330*time.Millisecond+slack, oneAdvert)
 	// Hand-over in both directions.
 	w.start(1, "priority: 210, interval: 100ms, preempt: true", "")
 	begun = time.Now()
-	w.await("ours preempts", 10*time.Second, func() bool { return w.client.last() == 1 })
+	w.await("ours preempts", 10*time.Second, func() bool { return w.client.Last() == 1 })
 	w.awaitHolder(1)
-	w.expect("ours preempts keepalived", w.client.since(begun), 50*time.Millisecond, oneAdvert)
+	w.expect("ours preempts keepalived", w.client.Since(begun), 50*time.Millisecond, oneAdvert)
 	begun = time.Now()
 	w.stop(1)
 	w.awaitHolder(2)
-	w.expect("SIGTERM, to keepalived", w.client.since(begun), 5*time.Millisecond+slack/4, oneAdvert)
+	w.expect("SIGTERM, to keepalived", w.client.Since(begun), 5*time.Millisecond+slack/4, oneAdvert)
 }
 
 // A check that fails gives the address up, or takes a weight off.
@@ -182,7 +183,7 @@ func TestVIPHealthGate(t *testing.T) {
 	touch()
 	check := "    health: [{name: file, kind: file, path: " + good + ", period: 50ms}]"
 	w.start(1, router(1), check)
-	w.await("the first holds it", 10*time.Second, func() bool { return w.client.last() == 1 })
+	w.await("the first holds it", 10*time.Second, func() bool { return w.client.Last() == 1 })
 	w.start(2, router(2), "")
 	w.await("the second is its backup", 5*time.Second, func() bool {
 		s, err := w.status(2)
@@ -193,7 +194,7 @@ func TestVIPHealthGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.awaitHolder(2)
-	w.expect("unhealthy", w.client.since(begun), 100*time.Millisecond+slack, oneAdvert)
+	w.expect("unhealthy", w.client.Since(begun), 100*time.Millisecond+slack, oneAdvert)
 	if s, err := w.status(1); err != nil || s.State != "initialize" || !strings.Contains(s.Fault, "is not there") {
 		t.Errorf("status of the unhealthy one: %+v, %v", s, err)
 	}
@@ -204,7 +205,7 @@ func TestVIPHealthGate(t *testing.T) {
 		return err == nil && s.State == "backup"
 	})
 	w.awaitHolder(2) // it takes nothing back
-	w.expect("healthy again", w.client.since(begun), 50*time.Millisecond, 0)
+	w.expect("healthy again", w.client.Since(begun), 50*time.Millisecond, 0)
 }
 
 // What others do to the address and the interface.
@@ -233,7 +234,7 @@ func TestVIPMended(t *testing.T) {
 	if err := stranger.Netlink.AddrDel(eth, address); err != nil {
 		t.Fatal(err)
 	}
-	w.await("it is taken once the stranger has gone", 10*time.Second, func() bool { return w.client.last() == 1 })
+	w.await("it is taken once the stranger has gone", 10*time.Second, func() bool { return w.client.Last() == 1 })
 	// Somebody takes the address away.
 	own, err := s.Netlink.LinkByName(segment.Interface)
 	if err != nil {
@@ -244,7 +245,7 @@ func TestVIPMended(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.await("it is back", time.Second, func() bool { return w.on(1) })
-	w.expect("taken away", w.client.since(begun), 20*time.Millisecond+slack/4, 0)
+	w.expect("taken away", w.client.Since(begun), 20*time.Millisecond+slack/4, 0)
 	// Somebody flushes the rules.
 	begun = time.Now()
 	if err := s.Do(func() error { return exec.Command("nft", "flush", "ruleset").Run() }); err != nil {
@@ -258,7 +259,7 @@ func TestVIPMended(t *testing.T) {
 		})
 		return err == nil && strings.Contains(string(out), held.String())
 	})
-	w.expect("rules flushed", w.client.since(begun), 20*time.Millisecond+slack/4, 0)
+	w.expect("rules flushed", w.client.Since(begun), 20*time.Millisecond+slack/4, 0)
 	// The cable is pulled and plugged in.
 	if err := s.Unplug(); err != nil {
 		t.Fatal(err)
@@ -270,7 +271,7 @@ func TestVIPMended(t *testing.T) {
 	w.await("it holds again", 5*time.Second, func() bool { return w.on(1) })
 	begun = time.Now()
 	w.awaitHolder(1)
-	w.expect("plugged in", w.client.since(begun), 20*time.Millisecond+slack/4, 0)
+	w.expect("plugged in", w.client.Since(begun), 20*time.Millisecond+slack/4, 0)
 }
 
 // Addresses of both families move together, and a hook is told.
@@ -294,7 +295,7 @@ func TestVIPBothFamilies(t *testing.T) {
 	begun := time.Now()
 	w.stop(1)
 	w.awaitHolder(2)
-	w.expect("SIGTERM", w.client.since(begun), 5*time.Millisecond+slack/4, oneAdvert)
+	w.expect("SIGTERM", w.client.Since(begun), 5*time.Millisecond+slack/4, oneAdvert)
 	if s, err := w.status(2); err != nil || s.NA == 0 || s.State != "active" {
 		t.Errorf("status of the next holder: %+v, %v", s, err)
 	}
@@ -326,9 +327,9 @@ func TestVIPByLease(t *testing.T) {
 	if err := w.release(holder); err != nil {
 		t.Fatal(err)
 	}
-	w.await("another answers", 5*time.Second, func() bool { return w.client.last() != holder })
+	w.await("another answers", 5*time.Second, func() bool { return w.client.Last() != holder })
 	holder = w.awaitOne()
-	w.expect("release", w.client.since(begun), 5*time.Millisecond+slack/4, time.Second+20*time.Millisecond)
+	w.expect("release", w.client.Since(begun), 5*time.Millisecond+slack/4, time.Second+20*time.Millisecond)
 
 	// etcd freezes for longer than two leases: it stays where it is.
 	begun = time.Now()
@@ -339,16 +340,16 @@ func TestVIPByLease(t *testing.T) {
 		s, err := w.status(holder)
 		return err == nil && s.Contact
 	})
-	if got := w.client.since(begun); got.gap > slack/4 || len(got.by) != 1 || got.by[0] != holder {
-		t.Errorf("while etcd stood still: gap %s, answered by %v", got.gap, got.by)
+	if got := w.client.Since(begun); got.Gap > slack/4 || len(got.By) != 1 || got.By[0] != holder {
+		t.Errorf("while etcd stood still: gap %s, answered by %v", got.Gap, got.By)
 		w.logs()
 	}
 
 	begun = time.Now()
 	w.kill(holder, syscall.SIGSTOP)
-	w.await("another answers", 10*time.Second, func() bool { return w.client.last() != holder })
+	w.await("another answers", 10*time.Second, func() bool { return w.client.Last() != holder })
 	next := w.awaitAnother(holder)
-	w.expect("stopped", w.client.since(begun), 3*time.Second+slack, 0)
+	w.expect("stopped", w.client.Since(begun), 3*time.Second+slack, 0)
 	begun = time.Now()
 	w.kill(holder, syscall.SIGCONT)
 	w.await("it knows that it holds nothing", 5*time.Second, func() bool {
@@ -356,5 +357,5 @@ func TestVIPByLease(t *testing.T) {
 		return err == nil && s.State == "backup" && s.Holder == fmt.Sprintf("node-%d", next)
 	})
 	w.awaitHolder(next)
-	w.expect("continued", w.client.since(begun), slack/4, 0)
+	w.expect("continued", w.client.Since(begun), slack/4, 0)
 }
