@@ -22,6 +22,9 @@
 //     quorum has an apiserver that accepts connections and cannot serve.
 //   - A node's processes see its name as their hostname, as on machines of
 //     their own: apiservers have an identity Lease each.
+//   - The router of a site speaks BGP and BFD if it is told to (StartRouter), by
+//     FRR as packaged. An address that nodes announce to it is reached from every
+//     site with a link to it.
 //   - A controller manager or scheduler that ends by itself comes back 10 s
 //     later, as a static pod does; what Stop and Kill end stays ended.
 //

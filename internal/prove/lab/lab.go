@@ -45,6 +45,8 @@ type Lab struct {
 	// kubernetes holds the Kubernetes files of every node, by its name.
 	kubernetes map[string]KubernetesPKI
 	apiservers []*APIServer
+	// speakers are routers with FRR, by site; under change.
+	speakers map[string]*Router
 	// controllers and schedulers are site by site, as apiservers.
 	controllers, schedulers []*Component
 
@@ -86,7 +88,7 @@ func Start(ctx context.Context, spec Spec, log *slog.Logger) (*Lab, error) {
 	}
 	l := &Lab{
 		spec: spec, plan: newPlan(spec), log: log, routers: map[string]*router{}, generation: 1,
-		prober: newProber(), kubernetes: map[string]KubernetesPKI{},
+		prober: newProber(), kubernetes: map[string]KubernetesPKI{}, speakers: map[string]*Router{},
 	}
 	l.id = fmt.Sprintf("%s-%d", spec.Name, started.Add(1))
 	l.children.all, l.children.over = map[*Child]bool{}, make(chan struct{})
@@ -216,6 +218,9 @@ func (l *Lab) shut() error {
 			n.spawner.Close()
 		}
 		errs = append(errs, n.space.Close())
+	}
+	for _, r := range l.speakers {
+		r.spawner.Close()
 	}
 	for _, r := range l.routers {
 		r.close()

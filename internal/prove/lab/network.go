@@ -32,13 +32,16 @@ type router struct {
 	rules string
 }
 
-// addressing keeps IPv6 quiet: no router advertisements, and no duplicate
-// address detection, which would delay every address by a second.
+// addressing keeps IPv6 quiet: no router advertisements, no duplicate address
+// detection, which would delay every address by a second, and no redirects: a
+// node that was told a shortcut would no longer ask its router.
 var addressing = map[string]string{
-	"net/ipv6/conf/all/accept_dad":     "0",
-	"net/ipv6/conf/default/accept_dad": "0",
-	"net/ipv6/conf/all/accept_ra":      "0",
-	"net/ipv6/conf/default/accept_ra":  "0",
+	"net/ipv6/conf/all/accept_redirects":     "0",
+	"net/ipv6/conf/default/accept_redirects": "0",
+	"net/ipv6/conf/all/accept_dad":           "0",
+	"net/ipv6/conf/default/accept_dad":       "0",
+	"net/ipv6/conf/all/accept_ra":            "0",
+	"net/ipv6/conf/default/accept_ra":        "0",
 }
 
 // forwarding makes a router. Conntrack has to remember connections for as long
@@ -52,6 +55,7 @@ var forwarding = map[string]string{
 	"net/ipv6/conf/all/forwarding":                          "1",
 	"net/ipv4/conf/all/rp_filter":                           "0",
 	"net/ipv4/conf/all/send_redirects":                      "0",
+	"net/ipv4/conf/default/send_redirects":                  "0", // either one suffices to send
 	"net/ipv4/icmp_ratelimit":                               "0",
 	"net/ipv6/icmp/ratelimit":                               "0",
 	"net/netfilter/nf_conntrack_tcp_loose":                  "0",

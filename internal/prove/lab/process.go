@@ -58,24 +58,30 @@ func (l *Lab) spawn(ctx context.Context, where string, by *space.Spawner, p Proc
 	cmd.Dir = p.Dir
 	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: p.cloneflags}
+	return l.launch(where, by, p.Name, cmd)
+}
+
+// launch starts a command and logs what it prints, unless it has its own place
+// for that.
+func (l *Lab) launch(where string, by *space.Spawner, name string, cmd *exec.Cmd) (*Child, error) {
 	// Wait for a pipe that a grandchild keeps open no longer than this.
 	cmd.WaitDelay = 5 * time.Second
-	if p.Stdout == nil || p.Stderr == nil {
-		log, err := l.openLog(p.Name)
+	if cmd.Stdout == nil || cmd.Stderr == nil {
+		log, err := l.openLog(name)
 		if err != nil {
-			return nil, fmt.Errorf("start %s in %s: %w", p.Name, where, err)
+			return nil, fmt.Errorf("start %s in %s: %w", name, where, err)
 		}
 		defer func() { _ = log.Close() }()
-		if p.Stdout == nil {
+		if cmd.Stdout == nil {
 			cmd.Stdout = log
 		}
-		if p.Stderr == nil {
+		if cmd.Stderr == nil {
 			cmd.Stderr = log
 		}
 	}
-	c := &Child{name: p.Name, cmd: cmd, done: make(chan struct{})}
+	c := &Child{name: name, cmd: cmd, done: make(chan struct{})}
 	if err := l.adopt(c, func() error { return by.Start(cmd) }); err != nil {
-		return nil, fmt.Errorf("start %s in %s: %w", p.Name, where, err)
+		return nil, fmt.Errorf("start %s in %s: %w", name, where, err)
 	}
 	return c, nil
 }
