@@ -12,6 +12,8 @@ type outcome struct {
 	err         error
 	code        int
 	local, peer string
+	// hops is not nil where the kernel said where a route leads.
+	hops []string
 }
 
 // attempter makes attempts on one path. Attempts may overlap.
@@ -33,6 +35,8 @@ func newAttempter(p *Path) (attempter, error) {
 		return newEtcd(p)
 	case KindWatch:
 		return newWatch(p)
+	case KindRoute:
+		return newRoute(p)
 	}
 	return nil, fmt.Errorf("kind %q has no prober", p.Kind)
 }

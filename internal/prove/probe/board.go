@@ -40,11 +40,14 @@ func NewBoard(paths []Path, stable int) *Board {
 }
 
 // change is what a sample changed: the first failure of an outage, or the
-// first good sample after one.
+// first good sample after one, or other next hops of a route.
 type change struct {
 	path *Path
 	down *Sample
 	up   *Gap
+	// hops is the news of a route, before what it replaces, nil at first.
+	hops   *Hops
+	before *Hops
 }
 
 // Add takes a sample; the result is nil unless the state of its path changed.
@@ -55,18 +58,24 @@ func (b *Board) Add(s Sample) *change {
 	if r == nil {
 		return nil
 	}
-	r.tally.Add(s)
+	before, turned := r.tally.Add(s)
 	r.strip[r.drawn%stripLength] = mark(s, r.path.Slow)
 	r.drawn++
-	before := r.open
+	was := r.open
 	r.open = r.tally.gaps.open
+	c := change{path: r.path}
 	switch {
-	case before == nil && r.open != nil:
-		return &change{path: r.path, down: &s}
-	case before != nil && r.open == nil:
-		return &change{path: r.path, up: before}
+	case was == nil && r.open != nil:
+		c.down = &s
+	case was != nil && r.open == nil:
+		c.up = was
+	case !turned:
+		return nil
 	}
-	return nil
+	if turned {
+		c.hops, c.before = &Hops{s.Done, s.Hops}, before
+	}
+	return &c
 }
 
 // Outcomes in a strip.

@@ -11,6 +11,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/hops"
 )
 
 // errClosed is the failure of a sample whose kept connection the peer has closed.
@@ -42,6 +44,8 @@ func Classify(err error) Class {
 		return ClassServer
 	case is[*net.DNSError](err):
 		return ClassDNS
+	case errors.Is(err, hops.ErrNoRoute):
+		return ClassUnreachable
 	}
 	if class := classifyErrno(err); class != ClassOther {
 		return class

@@ -45,13 +45,15 @@ func (c *command) cobra() *cobra.Command {
 		Long: `Sample paths to targets on an open-loop clock and bracket every outage.
 
 A TARGET is https://…, http://…, tcp://HOST:PORT[?kind=connect|echo],
-etcd://HOST:PORT[?kind=put|get|serializable|watch] (TLS) or etcd+insecure://…
-(plain). Each combination of target, kind and mode is a path of its own.
+etcd://HOST:PORT[?kind=put|get|serializable|watch] (TLS), etcd+insecure://…
+(plain) or route://ADDRESS, the next hops that this machine's kernel has for it.
+Each combination of target, kind and mode is a path of its own.
 
 Exit code: 0 good; 1 with --once when a path failed, or with --max-outage when
 an outage lasted longer; 2 for wrong usage and for a prober too starved to tell.`,
 		Example: `  holdfast probe --once https://10.0.0.1:6443/readyz --cacert ca.crt
   holdfast probe 'etcd://10.0.0.1:2379?kind=put,get' --cacert ca.crt --cert c.crt --key c.key
+  holdfast probe route://203.0.113.10 tcp://203.0.113.10:443 --mode new
   holdfast probe --config probe.yaml --ndjson samples.ndjson --duration 1m --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.out, c.err = cmd.OutOrStdout(), cmd.ErrOrStderr()

@@ -28,6 +28,9 @@ const (
 	KindGet          Kind = "get"
 	KindSerializable Kind = "serializable"
 	KindWatch        Kind = "watch"
+	// KindRoute asks the kernel for the next hops of an address. A sample is good
+	// when there is at least one.
+	KindRoute Kind = "route"
 )
 
 // Defaults of a Config. A client of a cluster notices a second, so an ordinary
@@ -94,7 +97,8 @@ type Control struct {
 type Target struct {
 	Name string `yaml:"name"`
 	// URL is https://…, http://…, tcp://HOST:PORT, etcd://HOST:PORT (TLS) or
-	// etcd+insecure://HOST:PORT (plain), the latter three with ?kind=….
+	// etcd+insecure://HOST:PORT (plain), the latter three with ?kind=…, or
+	// route://ADDRESS.
 	URL string `yaml:"url"`
 	// Kinds defaults to those in the URL, then to http, connect or get.
 	Kinds []Kind `yaml:"kinds,omitempty"`

@@ -32,7 +32,7 @@ func TestSampleConfig(t *testing.T) {
 		"b/etcd/serializable/new", "b/etcd/serializable/reused", "b/etcd/watch/stream",
 		"b/apiserver/http/new", "b/apiserver/http/reused", "b/lease/http/new", "b/lease/http/reused", "b/events/http/stream",
 		"b/registry/connect/new", "b/registry/connect/stream", "b/echo/echo/new", "b/echo/echo/reused",
-		"dev/etcd/get/new", "dev/etcd/get/reused",
+		"dev/etcd/get/new", "dev/etcd/get/reused", "router/api/route/new",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("paths %q", names)
@@ -99,7 +99,12 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"targets: [{url: 'http://h'}]\n", "targets[0].name: missing"},
 		{"targets: [{name: a, url: 'http://h'}, {name: a, url: 'http://i'}]\n", `targets[1].name: "a" is also the name of targets[0]`},
 		{"targets: [{name: a, url: h}]\n", `targets[0] (a).url: "h" is no URL`},
-		{"targets: [{name: a, url: 'udp://h:1'}]\n", `scheme "udp" is unknown; use https, http, tcp, etcd or etcd+insecure`},
+		{"targets: [{name: a, url: 'udp://h:1'}]\n", `scheme "udp" is unknown; use https, http, tcp, etcd, etcd+insecure or route`},
+		{"targets: [{name: a, url: 'route://h'}]\n", `url: "route://h" is no address alone; write route://203.0.113.10`},
+		{"targets: [{name: a, url: 'route://192.0.2.1:80'}]\n", `"route://192.0.2.1:80" is no address alone`},
+		{"targets: [{name: a, url: 'route://192.0.2.0/24'}]\n", `"route://192.0.2.0/24" is no address alone`},
+		{"targets: [{name: a, url: 'route://2001:db8::10'}]\n", `"route://2001:db8::10" is no address alone; write route://203.0.113.10 or route://[2001:db8::10]`},
+		{"targets: [{name: a, url: 'route://192.0.2.1', modes: [reused]}]\n", `modes: "reused" is unknown to kind route; it knows [new]`},
 		{"targets: [{name: a, url: 'etcd://h'}]\n", `"etcd://h" has no port; write etcd://h:PORT`},
 		{"targets: [{name: a, url: 'etcd://h:1?kind=del'}]\n", `kinds: "del" is unknown to etcd; use one of [get put serializable watch]`},
 		{"targets: [{name: a, url: 'etcd://h:1?key=x'}]\n", `parameter "key" is unknown`},

@@ -55,6 +55,23 @@ type PathDocument struct {
 	// recovery; null without outages, and while there is none.
 	RecoveryMS *float64      `json:"recovery_ms"`
 	Gaps       []GapDocument `json:"gaps,omitempty"`
+	// Route is there for a route that the kernel told of.
+	Route *RouteDocument `json:"route,omitempty"`
+}
+
+// RouteDocument is what became of the next hops of a route.
+type RouteDocument struct {
+	Changes int `json:"changes"`
+	Fewest  int `json:"fewest"`
+	// Hops are those found at first and after each change, the newest 1000.
+	Hops []HopsDocument `json:"hops"`
+}
+
+// HopsDocument is a Hops.
+type HopsDocument struct {
+	Since time.Time `json:"since"`
+	Count int       `json:"count"`
+	Via   []string  `json:"via"`
 }
 
 // GapDocument is a Gap.
@@ -97,6 +114,12 @@ func (s Summary) document(p *Path) PathDocument {
 	}
 	for _, g := range s.Gaps {
 		d.Gaps = append(d.Gaps, g.document())
+	}
+	if len(s.Hops) > 0 {
+		d.Route = &RouteDocument{Changes: s.HopChanges, Fewest: s.FewestHops}
+	}
+	for _, h := range s.Hops {
+		d.Route.Hops = append(d.Route.Hops, HopsDocument{h.Since, len(h.Via), h.Via})
 	}
 	return d
 }
@@ -148,6 +171,11 @@ func writeSummaries(w io.Writer, all []Summary) {
 		_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t%s\t%s\n", s.Path, s.Samples, s.Failed, s.Slow,
 			latency(s, s.Latency.P50), latency(s, s.Latency.P99), s.Outages, longest, recovery, tallyWords(s.Errors))
 	}
+	for _, s := range all {
+		if len(s.Hops) > 0 {
+			_, _ = fmt.Fprintf(w, "\n%s: %s\n", s.Path, s.turns())
+		}
+	}
 }
 
 // latency leaves the place empty when no sample was good.
@@ -170,6 +198,10 @@ func writeOnce(w io.Writer, board *Board) {
 		if r.path.Kind == KindHTTP {
 			code = fmt.Sprintf("%03d", s.Code)
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Path, or(string(s.Class), "ok"), short(s.Latency()), code, s.Error)
+		text := s.Error
+		if s.OK && s.Hops != nil {
+			text = "next hops " + Hops{Via: s.Hops}.String()
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", s.Path, or(string(s.Class), "ok"), short(s.Latency()), code, text)
 	}
 }

@@ -117,6 +117,8 @@ func (r *row) render(name, width int) string {
 		state = "waiting"
 	case r.open != nil:
 		state = string(last.Class) + " for " + short(last.Done.Sub(r.open.FirstBad))
+	case last.Hops != nil:
+		state = plural(len(last.Hops), "next hop")
 	}
 	text := fmt.Sprintf("%-*s  %-20s %8s  %-34s ", name, clip(r.path.Name, name), clip(state, 20), short(last.Latency()), clip(r.outages(), 34))
 	strip := string(r.outcomes(max(0, width-len([]rune(text))-1)))

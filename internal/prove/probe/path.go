@@ -58,6 +58,7 @@ var kindsOf = map[string][]Kind{
 	"tcp":           {KindConnect, KindEcho},
 	"etcd":          {KindGet, KindPut, KindSerializable, KindWatch},
 	"etcd+insecure": {KindGet, KindPut, KindSerializable, KindWatch},
+	"route":         {KindRoute},
 }
 
 // modesOf names the modes that a kind knows. etcd's unary calls have no stream,
@@ -66,6 +67,8 @@ func modesOf(k Kind) []Mode {
 	switch k {
 	case KindWatch:
 		return []Mode{ModeStream}
+	case KindRoute:
+		return []Mode{ModeNew} // a question of its own each time
 	case KindHTTP, KindConnect:
 		return []Mode{ModeNew, ModeReused, ModeStream}
 	}
@@ -151,9 +154,14 @@ func (t *Target) parseURL() (*url.URL, []Kind, error) {
 	}
 	known, ok := kindsOf[u.Scheme]
 	if !ok {
-		return nil, nil, fmt.Errorf("url: scheme %q is unknown; use https, http, tcp, etcd or etcd+insecure", u.Scheme)
+		return nil, nil, fmt.Errorf("url: scheme %q is unknown; use https, http, tcp, etcd, etcd+insecure or route", u.Scheme)
 	}
-	if u.Port() == "" && known[0] != KindHTTP {
+	switch {
+	case known[0] == KindRoute:
+		if err := t.checkRoute(u.Hostname(), u.Port()+u.Path+u.RawQuery); err != nil {
+			return nil, nil, err
+		}
+	case u.Port() == "" && known[0] != KindHTTP:
 		return nil, nil, fmt.Errorf("url: %q has no port; write %s://%s:PORT", t.URL, u.Scheme, u.Hostname())
 	}
 	kinds := t.Kinds

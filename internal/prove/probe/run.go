@@ -153,6 +153,8 @@ type lines struct{ out io.Writer }
 func (l *lines) show(c *change, s Sample) {
 	switch {
 	case c == nil:
+	case c.hops != nil: // also says whether there is a route
+		_, _ = fmt.Fprintf(l.out, "%s %s %s\n", stamp(c.hops.Since), s.Path, hopsWords(c.before, *c.hops))
 	case c.down != nil:
 		_, _ = fmt.Fprintf(l.out, "%s %s down: %s: %s\n", stamp(s.Sent), s.Path, s.Class, s.Error)
 	default:

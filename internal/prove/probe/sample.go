@@ -60,6 +60,10 @@ type Sample struct {
 	// Local and Peer are the socket addresses used, where known.
 	Local string `json:"local,omitempty"`
 	Peer  string `json:"peer,omitempty"`
+	// Hops are the next hops of a route, in order: gateways, or "on link". Empty
+	// says that there is no route; nil, that this is no sample of a route, or
+	// that the kernel did not say.
+	Hops []string `json:"hops,omitzero"`
 }
 
 // Latency is how long the target took, from Sent to Done.

@@ -34,6 +34,11 @@ type Summary struct {
 	// Lag is over all samples.
 	Lag    Quantiles
 	Errors map[Class]int
+	// Hops are the next hops of a route as found at first and after each change,
+	// the newest 1000; HopChanges counts all, FewestHops is the least number.
+	Hops       []Hops
+	HopChanges int
+	FewestHops int
 }
 
 // Quantiles of durations, within 1 % (Max exactly).
@@ -61,8 +66,15 @@ func NewTally(path string, slow time.Duration, stable int) *Tally {
 	}
 }
 
-// Add takes the next sample of the path, in the order of Seq.
-func (t *Tally) Add(s Sample) {
+// Add takes the next sample of the path, in the order of Seq. Of a route it
+// says whether its next hops are others than before, and which those were.
+func (t *Tally) Add(s Sample) (before *Hops, turned bool) {
+	before, turned = t.sum.turn(s)
+	t.add(s)
+	return before, turned
+}
+
+func (t *Tally) add(s Sample) {
 	if t.sum.Samples == 0 {
 		t.sum.First = s.Sent
 	} else if s.Seq > t.next {
@@ -124,6 +136,7 @@ func (t *Tally) Last() Sample { return t.last }
 func (t *Tally) Summary() Summary {
 	s := t.sum
 	s.Gaps = append([]Gap(nil), t.sum.Gaps...)
+	s.Hops = append([]Hops(nil), t.sum.Hops...)
 	s.Errors = make(map[Class]int, len(t.sum.Errors))
 	for c, n := range t.sum.Errors {
 		s.Errors[c] = n
