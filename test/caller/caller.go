@@ -40,11 +40,13 @@ type question struct {
 
 // Caller asks until it is closed.
 type Caller struct {
-	station *segment.Station
+	station, observer *segment.Station
+
 	address netip.Addr
 	conn    net.PacketConn
 	ears    *os.File // ARP
 	latest  atomic.Int64
+	running context.Context
 	stop    context.CancelFunc
 	all     sync.WaitGroup
 
@@ -53,33 +55,35 @@ type Caller struct {
 	replies []reply    // by the machine's MAC
 }
 
-// New asks for an IPv4 address from a station. Machines are told apart in ARP by
-// the last byte of the MAC, as segment gives them out.
-func New(s *segment.Station, address netip.Addr) (*Caller, error) {
-	c := &Caller{station: s, address: address}
+// New asks for an IPv4 address from a station, and by ARP from an observer, which
+// is another: a reply to the client would mend what its kernel believes. Machines
+// are told apart in ARP by the last byte of the MAC, as segment gives them out.
+func New(client, observer *segment.Station, address netip.Addr) (*Caller, error) {
+	c := &Caller{station: client, observer: observer, address: address}
+	err := client.Do(func() (err error) {
+		c.conn, err = net.ListenPacket("udp4", ":0")
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
 	var ears int
-	err := s.Do(func() (err error) {
-		if c.conn, err = net.ListenPacket("udp4", ":0"); err != nil {
-			return err
-		}
+	err = observer.Do(func() (err error) {
 		ears, err = arpSocket()
 		return err
 	})
 	if err != nil {
-		if c.conn != nil {
-			_ = c.conn.Close()
-		}
-		return nil, fmt.Errorf("make client: %w", err)
+		return nil, errors.Join(fmt.Errorf("make observer: %w", err), c.conn.Close())
 	}
 	c.ears = os.NewFile(uintptr(ears), "arp")
 	ctx, stop := context.WithCancel(context.Background())
-	c.stop = stop
+	c.running, c.stop = ctx, stop
 	to := net.UDPAddrFromAddrPort(netip.AddrPortFrom(address, Port))
 	c.all.Go(func() { every(ctx, pace, func() { _, _ = c.conn.WriteTo(c.number(), to) }) })
 	c.all.Go(c.hearEchoes)
 	ask := announce.ARP{
-		To: announce.Broadcast, From: announce.MAC(s.MAC), Op: announce.Request,
-		SenderMAC: announce.MAC(s.MAC), Sender: s.Four, Target: address,
+		To: announce.Broadcast, From: announce.MAC(observer.MAC), Op: announce.Request,
+		SenderMAC: announce.MAC(observer.MAC), Sender: observer.Four, Target: address,
 	}.Append(nil)
 	c.all.Go(func() { every(ctx, pry, func() { _, _ = c.ears.Write(ask) }) })
 	c.all.Go(c.hearReplies)
@@ -157,7 +161,7 @@ func (c *Caller) hearReplies() {
 		}
 		a, err := announce.ParseARP(b[:n])
 		// Gratuitous ones go to all: those are announcements, not answers.
-		if err != nil || a.Op != announce.Reply || a.Sender != c.address || a.Target != c.station.Four {
+		if err != nil || a.Op != announce.Reply || a.Sender != c.address || a.Target != c.observer.Four {
 			continue
 		}
 		c.mu.Lock()
@@ -169,21 +173,44 @@ func (c *Caller) hearReplies() {
 // Last is who gave the latest answer; 0: nobody yet.
 func (c *Caller) Last() int { return int(c.latest.Load()) }
 
-// Neighbor is the MAC that the client's kernel believes the address to have, ""
-// where it knows none.
-func (c *Caller) Neighbor() string {
+// Neighbor is the MAC that the client's kernel believes an address to have, of
+// either family, "" where it knows none.
+func (c *Caller) Neighbor(of netip.Addr) string {
+	family := unix.AF_INET
+	if of.Is6() {
+		family = unix.AF_INET6
+	}
 	eth, err := c.station.Netlink.LinkByName(segment.Interface)
 	if err != nil {
 		return err.Error()
 	}
-	all, err := c.station.Netlink.NeighList(eth.Attrs().Index, unix.AF_INET)
+	all, err := c.station.Netlink.NeighList(eth.Attrs().Index, family)
 	if err != nil {
 		return err.Error()
 	}
 	for _, n := range all {
-		if n.IP.Equal(c.address.AsSlice()) {
+		if n.IP.Equal(of.AsSlice()) {
 			return n.HardwareAddr.String()
 		}
 	}
 	return ""
+}
+
+// Also talks to another address, of either family, without asking for answers, so
+// that the client's kernel has to believe something of it.
+func (c *Caller) Also(address netip.Addr) error {
+	var conn net.PacketConn
+	err := c.station.Do(func() (err error) {
+		conn, err = net.ListenPacket("udp", ":0")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("talk to %s: %w", address, err)
+	}
+	to := net.UDPAddrFromAddrPort(netip.AddrPortFrom(address, Port))
+	c.all.Go(func() {
+		defer func() { _ = conn.Close() }()
+		every(c.running, pry, func() { _, _ = conn.WriteTo([]byte{0}, to) })
+	})
+	return nil
 }

@@ -20,7 +20,7 @@ func TestCaller(t *testing.T) {
 		}
 		t.Skip("namespaces need root")
 	}
-	g, err := segment.New(3)
+	g, err := segment.New(4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestCaller(t *testing.T) {
 		defer func() { _ = c.Close() }()
 	}
 	give(1)
-	c, err := New(g.Station(3), held)
+	c, err := New(g.Station(3), g.Station(4), held)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestCaller(t *testing.T) {
 			}
 		}
 	}
-	await("the first answers", func() bool { return c.Last() == 1 && c.Neighbor() == g.Station(1).MAC.String() })
+	await("the first answers", func() bool { return c.Last() == 1 && c.Neighbor(held) == g.Station(1).MAC.String() })
 	begun := time.Now()
 	if s := c.Since(begun.Add(-time.Millisecond)); s.Both != 0 {
 		t.Errorf("two at once for %s", s.Both)

@@ -7,7 +7,8 @@ import (
 
 // Seen is what the client met with since a moment.
 type Seen struct {
-	// Gap is the longest time in which every question stayed without an answer.
+	// Gap is the longest time in which every question stayed without an answer,
+	// less what the client itself stood still.
 	Gap time.Duration
 	// Lost counts the questions without an answer, Asked all.
 	Lost, Asked int
@@ -43,25 +44,34 @@ func (c *Caller) Since(t time.Time) Seen {
 	return s
 }
 
+// stride is the longest step from one question to the next that says something
+// about the address, and not about a machine on which nobody came to run.
+const stride = 20 * time.Millisecond
+
 // judge goes through questions in order.
 func judge(asked []question, t time.Time) Seen {
 	s := Seen{Asked: len(asked)}
-	var first time.Time // of a row of lost ones
+	var row time.Duration // of lost ones
 	for i, q := range asked {
+		step := pace
 		if i > 0 {
-			s.Stood = max(s.Stood, q.at.Sub(asked[i-1].at))
+			step = q.at.Sub(asked[i-1].at)
+			s.Stood = max(s.Stood, step)
 		}
-		if q.by == 0 {
+		switch {
+		case q.by == 0 && row == 0:
 			s.Lost++
-			if first.IsZero() {
-				first = q.at
-			}
-			s.Gap = max(s.Gap, q.at.Sub(first)+pace)
+			row = pace // until the next is asked
+			s.Gap = max(s.Gap, row)
 			continue
-		}
-		if !first.IsZero() {
-			s.Gap = max(s.Gap, q.at.Sub(first))
-			first = time.Time{}
+		case q.by == 0:
+			s.Lost++
+			row += min(step, stride)
+			s.Gap = max(s.Gap, row)
+			continue
+		case row > 0:
+			s.Gap = max(s.Gap, row-pace+min(step, stride))
+			row = 0
 		}
 		if n := len(s.Moves); n == 0 || s.Moves[n-1].To != q.by {
 			s.Moves = append(s.Moves, Move{q.at.Sub(t), q.by})

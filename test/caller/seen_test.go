@@ -33,6 +33,21 @@ func TestJudge(t *testing.T) {
 	if len(s.Moves) != 2 || s.Moves[1] != (Move{45 * time.Millisecond, 2}) || len(s.By) != 2 {
 		t.Errorf("moves %v by %v", s.Moves, s.By)
 	}
+	// In the midst of an outage the client stands still for 300 ms.
+	var slow []question
+	for ms := 0; ms < 500; ms++ {
+		if ms > 50 && ms < 350 {
+			continue
+		}
+		q := question{at: at(ms), by: 1}
+		if ms >= 40 && ms < 360 {
+			q.by = 0
+		}
+		slow = append(slow, q)
+	}
+	if s := judge(slow, zero); s.Gap != 40*time.Millisecond || s.Lost != 21 || s.Stood != 300*time.Millisecond {
+		t.Errorf("gap %s, %d lost, stood %s; want 40ms (10, at most 20 of the 300, and 10), 21, 300ms", s.Gap, s.Lost, s.Stood)
+	}
 	// An outage that has not ended is one.
 	for i := range asked {
 		asked[i].by = 0

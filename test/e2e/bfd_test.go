@@ -3,7 +3,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -17,8 +16,8 @@ func TestBFD(t *testing.T) {
 	nightly(t)
 	h := newHop(t)
 	h.startManager()
-	h.startRouter("zebra", "hostname router\n")
-	h.startRouter("bfdd", h.bfddConfig())
+	h.router.start("zebra", "hostname router\n")
+	h.router.start("bfdd", h.bfddConfig())
 	v4 := h.add(bfd.SessionConfig{Peer: address(routerIPv4), Interface: "eth0"})
 	all := []*sighted{
 		v4,
@@ -42,7 +41,6 @@ func TestBFD(t *testing.T) {
 		{"TheRoutersTimersChangeByPoll", routersTimersChange},
 		{"RouterDiesAndReturns", routerDies},
 		{"InterfaceGoesAndReturns", interfaceGoes},
-		{"LossAndBursts", lossAndBursts},
 	} {
 		well := t.Run(s.name, func(inner *testing.T) {
 			h.t = inner
@@ -159,12 +157,12 @@ func routersTimersChange(h *hop, w *sighted) {
 
 func routerDies(h *hop, w *sighted) {
 	failures := w.Status().Failures
-	h.killRouter("bfdd")
+	h.router.kill("bfdd")
 	h.is(w, bfd.Down)
 	if s := w.Status(); s.Failures != failures+1 || s.Diag != bfd.DiagDetectionExpired {
 		h.t.Errorf("%+v", s)
 	}
-	h.startRouter("bfdd", h.bfddConfig())
+	h.router.start("bfdd", h.bfddConfig())
 }
 
 func interfaceGoes(h *hop, w *sighted) {
@@ -177,40 +175,4 @@ func interfaceGoes(h *hop, w *sighted) {
 		return nil
 	})
 	h.plug("here", h.here, ourMAC, ourIPv4, ourIPv6)
-}
-
-// lossAndBursts lasts for HOLDFAST_BFD_LOSS each, and is left out without: the
-// router's own delays on a busy machine take more of its detection time than
-// is left of it after a burst. The simulation of package bfd covers it always.
-func lossAndBursts(h *hop, w *sighted) {
-	text := os.Getenv("HOLDFAST_BFD_LOSS")
-	if text == "" {
-		h.t.Skip("HOLDFAST_BFD_LOSS=10m has ten minutes of each")
-	}
-	long, err := time.ParseDuration(text)
-	if err != nil {
-		h.t.Fatalf("HOLDFAST_BFD_LOSS: %v", err)
-	}
-	h.agreed(w, hundredByThree)
-	before, health := w.Status(), h.manager.Health()
-	h.loss("numgen random mod 100 < 2")
-	h.pass(w, long)
-	lossy := w.Status()
-	h.loss("udp dport @burst")
-	for end := time.Now().Add(long); time.Now().Before(end); {
-		h.burst()
-		h.pass(w, time.Second)
-	}
-	h.loss("")
-	after := w.Status()
-	h.t.Logf("%v of 2 %% loss: %d failures; %v of bursts of 150 ms: %d failures; late %d times, by %v at most",
-		long, lossy.Failures-before.Failures, long, after.Failures-lossy.Failures, h.manager.Health().Late-health.Late, h.manager.Health().Latest)
-	if after.Failures != before.Failures || after.Ups != before.Ups {
-		h.t.Errorf("%+v\nbefore: %+v", after, before)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for i, c := range w.changes {
-			h.t.Logf("%s %+v", w.times[i].Format("15:04:05.000"), c)
-		}
-	}
 }

@@ -23,8 +23,8 @@ import (
 // held is the address that the machines of a wire hold in turn.
 var held = netip.MustParseAddr("192.0.2.100")
 
-// wire is one Ethernet segment: machines that may hold the address, and a client
-// as the last station.
+// wire is one Ethernet segment: machines that may hold the address, then a client
+// and an observer as the last stations.
 type wire struct {
 	t        *testing.T
 	segment  *segment.Segment
@@ -54,7 +54,7 @@ func newWire(t *testing.T, machines int) *wire {
 		}
 		t.Skip("namespaces need root")
 	}
-	g, err := segment.New(machines + 1)
+	g, err := segment.New(machines + 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func newWire(t *testing.T, machines int) *wire {
 		}
 		t.Cleanup(func() { _ = answering.Close() })
 	}
-	if w.client, err = caller.New(g.Station(machines+1), held); err != nil {
+	if w.client, err = caller.New(g.Station(machines+1), g.Station(machines+2), held); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.client.Close)
@@ -143,6 +143,12 @@ func (w *wire) launch(i int, env []string, name string, args ...string) {
 // keepalived runs the peer on a station.
 func (w *wire) keepalived(i, priority int, options string) {
 	w.t.Helper()
+	w.keepalivedOf(i, 51, priority, options, held)
+}
+
+// keepalivedOf runs it for another virtual router than ours.
+func (w *wire) keepalivedOf(i, vrid, priority int, options string, address netip.Addr) {
+	w.t.Helper()
 	conf := filepath.Join(w.dir, fmt.Sprintf("keepalived-%d.conf", i))
 	text := fmt.Sprintf(`
 global_defs {
@@ -151,7 +157,7 @@ global_defs {
 vrrp_instance api {
   state BACKUP
   interface %s
-  virtual_router_id 51
+  virtual_router_id %d
   priority %d
   advert_int 0.1
   %s
@@ -159,7 +165,7 @@ vrrp_instance api {
     %s/32
   }
 }
-`, segment.Interface, priority, options, held)
+`, segment.Interface, vrid, priority, options, address)
 	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 		w.t.Fatal(err)
 	}
@@ -264,7 +270,7 @@ func (w *wire) holds(i int) bool {
 			return false
 		}
 	}
-	return w.client.Last() == i && w.client.Neighbor() == w.segment.Station(i).MAC.String()
+	return w.client.Last() == i && w.client.Neighbor(held) == w.segment.Station(i).MAC.String()
 }
 
 func (w *wire) awaitHolder(i int) {
@@ -283,7 +289,7 @@ func (w *wire) awaitAnother(dead int) (i int) {
 		for k := 1; k <= w.machines; k++ {
 			alone = alone && (k == i || k == dead || !w.on(k))
 		}
-		return alone && w.client.Neighbor() == w.segment.Station(i).MAC.String()
+		return alone && w.client.Neighbor(held) == w.segment.Station(i).MAC.String()
 	})
 	return i
 }

@@ -165,6 +165,10 @@ func (s *Station) configure() error {
 // Station returns station i, counted from 1.
 func (g *Segment) Station(i int) *Station { return g.stations[i-1] }
 
+// Hub is where the bridge is, for rules that drop frames on their way; the port of
+// station i is called porti there.
+func (g *Segment) Hub() *space.Space { return g.hub.space }
+
 // Close gives everything back to the kernel.
 func (g *Segment) Close() error {
 	var all []error
