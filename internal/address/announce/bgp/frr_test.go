@@ -235,7 +235,7 @@ peers: [{address: "2001:db8::1", as: 65010, families: [ipv4, ipv6], localPref: 2
 func TestRefusedByRouter(t *testing.T) {
 	r := newRig(t, 4)
 	r.frr(bgpd(4, "neighbor 192.0.2.2 remote-as 65099", "neighbor 192.0.2.3 password right", "neighbor 192.0.2.4 shutdown"))
-	secret := r.dir + "/wrong"
+	secret := r.console.Dir + "/wrong"
 	writeFile(t, secret, "wrong\n")
 	withBFD := strings.Replace(plain, "    bfd", "    passwordFile: "+secret+"\n    bfd", 1)
 	number, password, closed := r.speak(2, plain), r.speak(3, withBFD), r.speak(4, plain)

@@ -7,9 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/holdfast-ha/holdfast/internal/prove/lab/frr"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/segment"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/space"
 )
@@ -27,14 +26,14 @@ type rig struct {
 	t       *testing.T
 	segment *segment.Segment
 	router  *space.Spawner
-	dir     string
+	console frr.Console
 	log     *buffer
 	daemons map[string]*exec.Cmd
 }
 
 func newRig(t *testing.T, stations int) *rig {
 	t.Helper()
-	if os.Geteuid() != 0 || exec.Command("test", "-x", "/usr/lib/frr/bfdd").Run() != nil {
+	if os.Geteuid() != 0 || frr.Preflight() != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("this test must not be skipped in CI: run it as root, after scripts/setup")
 		}
@@ -50,20 +49,7 @@ func newRig(t *testing.T, stations int) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.router.Close)
-	// FRR runs as its own user.
-	if r.dir, err = os.MkdirTemp("", "holdfast-frr"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(r.dir) })
-	frr, err := user.Lookup("frr")
-	if err != nil {
-		t.Fatal(err)
-	}
-	uid, _ := strconv.Atoi(frr.Uid)
-	gid, _ := strconv.Atoi(frr.Gid)
-	if err := os.Chown(r.dir, uid, gid); err != nil {
-		t.Fatal(err)
-	}
+	r.console = frr.Console{Dir: t.TempDir()}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(r.log.String())
@@ -82,15 +68,9 @@ func (r *rig) frr(bgpd string) {
 
 func (r *rig) daemon(name, text string) {
 	r.t.Helper()
-	file := filepath.Join(r.dir, name+".conf")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+	cmd, err := frr.Command(r.console.Dir, name, text)
+	if err != nil {
 		r.t.Fatal(err)
-	}
-	socket := filepath.Join(r.dir, "zserv.api")
-	cmd := exec.Command("/usr/lib/frr/"+name, "-f", file, "-z", socket, "-i", filepath.Join(r.dir, name+".pid"),
-		"--vty_socket", r.dir, "-P", "0", "--log", "stdout")
-	if name == "bfdd" {
-		cmd.Args = append(cmd.Args, "--bfdctl", filepath.Join(r.dir, "bfdd.sock"))
 	}
 	cmd.Stdout, cmd.Stderr = r.log, r.log
 	if err := r.router.Start(cmd); err != nil {
@@ -113,24 +93,13 @@ func (r *rig) stop(name string) {
 }
 
 func (r *rig) vtysh(daemon string, commands ...string) (string, error) {
-	args := []string{"--vty_socket", r.dir, "-d", daemon}
-	for _, c := range commands {
-		args = append(args, "-c", c)
-	}
-	var errs bytes.Buffer
-	cmd := exec.Command("vtysh", args...)
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	if err != nil {
-		return string(out), fmt.Errorf("%w: %s%s", err, errs.Bytes(), out)
-	}
-	return string(out), nil
+	return r.console.Ask(r.t.Context(), daemon, commands...)
 }
 
 func (r *rig) tell(daemon string, commands ...string) {
 	r.t.Helper()
-	if out, err := r.vtysh(daemon, append([]string{"configure terminal"}, commands...)...); err != nil {
-		r.t.Fatalf("%v: %v %s", commands, err, out)
+	if err := r.console.Tell(r.t.Context(), daemon, commands...); err != nil {
+		r.t.Fatalf("%v: %v", commands, err)
 	}
 }
 
