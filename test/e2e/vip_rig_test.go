@@ -46,7 +46,20 @@ type machine struct {
 	done chan struct{}
 }
 
+// newWire has a client as its last station.
 func newWire(t *testing.T, machines int) *wire {
+	t.Helper()
+	w := stations(t, machines)
+	var err error
+	if w.client, err = caller.New(w.segment.Station(machines+1), w.segment.Station(machines+2), held); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.client.Close)
+	return w
+}
+
+// stations are machines that answer, and one more.
+func stations(t *testing.T, machines int) *wire {
 	t.Helper()
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") == "true" {
@@ -80,10 +93,6 @@ func newWire(t *testing.T, machines int) *wire {
 		}
 		t.Cleanup(func() { _ = answering.Close() })
 	}
-	if w.client, err = caller.New(g.Station(machines+1), g.Station(machines+2), held); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.client.Close)
 	return w
 }
 
@@ -197,8 +206,14 @@ func (w *wire) kill(i int, sig syscall.Signal) {
 // stop ends an agent politely.
 func (w *wire) stop(i int) {
 	w.t.Helper()
+	_ = w.running[i].cmd.Process.Signal(syscall.SIGTERM)
+	w.ended(i)
+}
+
+// ended waits for the end of an agent.
+func (w *wire) ended(i int) {
+	w.t.Helper()
 	m := w.running[i]
-	_ = m.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-m.done:
 	case <-time.After(5 * time.Second):
@@ -207,36 +222,38 @@ func (w *wire) stop(i int) {
 	delete(w.running, i)
 }
 
-// status asks the agent of a station.
+// status asks the agent of a station about its first group.
 func (w *wire) status(i int) (vip.GroupStatus, error) {
-	var s vip.Status
-	cmd := exec.Command("/proc/self/exe", "vip", "status", "--json", "--agent", fmt.Sprintf("%s:9389", w.segment.Station(i).Four))
-	cmd.Env = append(os.Environ(), asAgent+"=1")
-	var out strings.Builder
-	cmd.Stdout = &out
-	if err := w.spawners[i-1].Start(cmd); err != nil {
-		return vip.GroupStatus{}, err
-	}
-	_ = cmd.Wait() // exit code 1 says that there is a fault
-	if err := json.Unmarshal([]byte(out.String()), &s); err != nil {
+	s, err := w.statusOf(i)
+	if err != nil {
 		return vip.GroupStatus{}, err
 	}
 	return s.Groups[0], nil
 }
 
-// on says whether the address is on the interface of a station.
-func (w *wire) on(i int) bool {
-	s := w.segment.Station(i)
-	eth, err := s.Netlink.LinkByName(segment.Interface)
-	if err != nil {
-		return false
+func (w *wire) statusOf(i int) (s vip.Status, err error) {
+	cmd := exec.Command("/proc/self/exe", "vip", "status", "--json", "--agent", fmt.Sprintf("%s:9389", w.segment.Station(i).Four))
+	cmd.Env = append(os.Environ(), asAgent+"=1")
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := w.spawners[i-1].Start(cmd); err != nil {
+		return s, err
 	}
-	all, err := s.Netlink.AddrList(eth, unix.AF_INET)
+	_ = cmd.Wait() // exit code 1 says that there is a fault
+	err = json.Unmarshal([]byte(out.String()), &s)
+	return s, err
+}
+
+// on says whether the address is on a station.
+func (w *wire) on(i int) bool { return w.has(i, held) }
+
+func (w *wire) has(i int, address netip.Addr) bool {
+	all, err := w.segment.Station(i).Netlink.AddrList(nil, unix.AF_INET)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, a := range all {
-		if a.IP.Equal(held.AsSlice()) {
+		if a.IP.Equal(address.AsSlice()) {
 			return true
 		}
 	}

@@ -67,6 +67,16 @@ func (c Change) Failed() bool {
 	return c.From == Up && c.To == Down && c.Remote != AdminDown
 }
 
+// Lost says whether the path has failed, by Failed, and for good as far as can be
+// told. A peer that says down although this end has said up has begun anew, unless
+// it no longer hears us, which is a reason of its own: FRR does so when its BGP
+// session comes up, after which it knows the address to send from, and when its
+// bfdd alone is restarted.
+func (c Change) Lost() bool {
+	anew := c.Diag == DiagNeighborDown && (c.RemoteDiag == DiagNone || c.RemoteDiag == DiagNeighborDown)
+	return c.Failed() && !anew
+}
+
 // peer is what is known of the other end, with the names of RFC 5880 section
 // 6.8.1 in comments.
 type peer struct {

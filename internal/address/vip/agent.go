@@ -41,6 +41,7 @@ type agent struct {
 	stats    *metrics
 	door     *hold.Door
 	links    *link.Handle
+	routing  *routing
 
 	mu         sync.Mutex
 	restore    []func() error // of kernel settings
@@ -84,8 +85,11 @@ func (a *agent) build() (err error) {
 	if a.door, err = hold.OpenDoor(gate.Config{Table: a.settings.Table}); err != nil {
 		return err
 	}
-	if err := a.assemble(); err != nil {
+	if a.routing, err = openRouting(&a.settings, a.log); err != nil {
 		return errors.Join(err, a.door.Close())
+	}
+	if err := a.assemble(); err != nil {
+		return errors.Join(err, a.routing.close(), a.door.Close())
 	}
 	return nil
 }
@@ -121,6 +125,7 @@ func (a *agent) assemble() error {
 	for i := range a.settings.Groups {
 		s := &a.settings.Groups[i]
 		g := &group{settings: s, gate: newHealthGate(s, a.log), hooks: newHooks(s.Hooks, a.log), state: stateInitialize, since: time.Now(), next: string(vrrp.CauseStart)}
+		g.gate.paths = a.routing.paths
 		if err := s.supported(); err != nil {
 			return fmt.Errorf("group %s: %w", s.Name, err)
 		}
@@ -175,6 +180,7 @@ func (a *agent) run(ctx context.Context) {
 	for _, s := range a.sockets {
 		around.Go(func() { _ = s.Serve(background) })
 	}
+	around.Go(func() { a.routing.run(background) })
 	around.Go(func() { a.control(background) })
 	inner.Wait()
 	stop()
@@ -184,7 +190,7 @@ func (a *agent) run(ctx context.Context) {
 
 // end gives everything back to the kernel.
 func (a *agent) end() {
-	err := a.door.Close()
+	err := errors.Join(a.routing.end(), a.door.Close())
 	for _, restore := range a.restore {
 		err = errors.Join(err, restore())
 	}

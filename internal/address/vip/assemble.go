@@ -38,7 +38,7 @@ func (o *owner) add(g *group) error {
 		if err != nil {
 			return err
 		}
-		m.holder = holder
+		m.holder = o.agent.present(g.settings, holder, c.Addresses)
 		m.faults[faultInterface], m.faults[faultProbe] = "not looked at yet", "not known yet whether a stranger has the address"
 		if reason, _ := g.gate.verdict(); reason != "" {
 			m.faults[faultHealth] = reason

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/internal/address/bfd"
 	"github.com/holdfast-ha/holdfast/internal/base/creds"
 	"github.com/holdfast-ha/holdfast/internal/health"
 )
@@ -19,6 +21,7 @@ const (
 	kindProcess = "process"
 	kindFile    = "file"
 	kindCarrier = "carrier"
+	kindBFD     = "bfd"
 )
 
 // local says that the check looks at this machine itself, by package local.
@@ -37,6 +40,12 @@ func (h *HealthSettings) complete(weighs bool) error {
 		return fmt.Errorf("weight: %d without vrrp, and there is no priority; leave it out", h.Weight)
 	case h.Weight < -253 || h.Weight > 253:
 		return fmt.Errorf("weight: %d; write -253 to 253, or 0 for giving up", h.Weight)
+	}
+	if h.Kind == kindBFD {
+		return h.checkBFD()
+	}
+	if h.Interval != 0 || h.Multiplier != 0 {
+		return fmt.Errorf("interval: %s and multiplier: %d are those of kind bfd; write period, rise and fall", h.Interval, h.Multiplier)
 	}
 	if err := h.timers().Validate(); err != nil {
 		return err
@@ -57,6 +66,9 @@ func (h *HealthSettings) complete(weighs bool) error {
 }
 
 func (h *HealthSettings) fill() {
+	if h.Kind == kindBFD {
+		return
+	}
 	t := health.Default()
 	if h.Kind == kindProcess || h.Kind == kindFile || h.Kind == kindCarrier {
 		// Looking costs next to nothing.
@@ -79,12 +91,49 @@ func (h *HealthSettings) checkSubject() error {
 	case h.local() || health.Kind(h.Kind) == health.Exec:
 		return nil
 	case !slices.Contains(networked, health.Kind(h.Kind)):
-		return fmt.Errorf("kind: %q; write https, http, tcp, etcd, exec, process, file or carrier", h.Kind)
+		return fmt.Errorf("kind: %q; write https, http, tcp, etcd, exec, process, file, carrier or bfd", h.Kind)
 	}
 	if _, _, err := net.SplitHostPort(h.Address); err != nil {
 		return fmt.Errorf("address: %q; write HOST:PORT", h.Address)
 	}
 	return nil
+}
+
+// checkBFD checks an entry of kind bfd; checkTogether compares it with others.
+func (h *HealthSettings) checkBFD() error {
+	a, err := netip.ParseAddr(h.Address)
+	if err != nil {
+		return fmt.Errorf("address: %q; write the neighbor's IP address, without a port", h.Address)
+	}
+	if h.Period != 0 || h.Timeout != 0 || h.Rise != 0 || h.Fall != 0 {
+		return errors.New("period, timeout, rise, fall: bfd has none; write interval and multiplier")
+	}
+	c := bfd.SessionConfig{Peer: a, Interface: h.Interface, Timers: h.session()}
+	switch err := c.Validate(); {
+	case h.Interval != 0 && (h.Interval < 10*time.Millisecond || h.Interval > time.Minute):
+		return fmt.Errorf("interval: %v is out of range; use 10ms to 1m", h.Interval)
+	case h.Multiplier < 0 || h.Multiplier > 255:
+		return fmt.Errorf("multiplier: %d is out of range; use 1 to 255", h.Multiplier)
+	case err != nil:
+		return fmt.Errorf("address: %w", err)
+	}
+	return nil
+}
+
+// Timers of a session of BFD that a check alone wants.
+const (
+	defaultBFDInterval   = 100 * time.Millisecond
+	defaultBFDMultiplier = 3
+)
+
+func (h *HealthSettings) session() bfd.Timers {
+	every := cmp.Or(h.Interval, defaultBFDInterval)
+	return bfd.Timers{DesiredMinTx: every, RequiredMinRx: every, DetectMult: uint8(cmp.Or(h.Multiplier, defaultBFDMultiplier))}
+}
+
+func (h *HealthSettings) neighbor() neighbor {
+	a, _ := netip.ParseAddr(h.Address)
+	return newNeighbor(a, h.Interface)
 }
 
 func (h *HealthSettings) timers() health.Timers {

@@ -47,8 +47,9 @@ func runCommand() *cobra.Command {
 func statusCommand() *cobra.Command {
 	return daemon.Asker[Status]{
 		Short: "Show who holds what, since when and why",
-		Long:  "Show what the agent of this machine knows. Exit code 1 says that a group cannot be held here.",
-		Env:   envPrefix, Flag: "agent", At: defaultTelemetry, Usage: "telemetry address of the agent",
+		Long: "Show what the agent of this machine knows. Exit code 1 says that a group cannot be held here,\n" +
+			"or that no router can be told of it.",
+		Env: envPrefix, Flag: "agent", At: defaultTelemetry, Usage: "telemetry address of the agent",
 		Fetch: fetchStatus, Print: Status.print,
 		Verdict: func(s Status) error { return exit.With(exit.Failed, s.verdict()) },
 	}.Command()

@@ -50,8 +50,10 @@ func (s *Settings) complete() error {
 			return fmt.Errorf("group %s: %w", g.Name, err)
 		}
 	}
-	if err := s.checkTogether(); err != nil {
-		return err
+	for _, check := range []func() error{s.checkTogether, s.checkRouting, s.checkPaths} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	return s.Telemetry.Check()
 }
@@ -225,39 +227,8 @@ func (g *GroupSettings) router(f vrrp.Family) vrrp.Config {
 
 func (v *VRRPSettings) accepts() bool { return v.Accept == nil || *v.Accept }
 
-var announcers = []string{announceARP, announceBGP, announceRoute}
-
-const (
-	announceARP   = "arp"
-	announceBGP   = "bgp"
-	announceRoute = "route"
-)
-
-func (g *GroupSettings) checkAnnounce() error {
-	if len(g.Announce) == 0 && g.Anycast == nil {
-		g.Announce = []string{announceARP}
-	}
-	for i, a := range g.Announce {
-		if !slices.Contains(announcers, a) || slices.Contains(g.Announce[:i], a) {
-			return fmt.Errorf("announce[%d]: %q; write each of %s once at most", i, a, strings.Join(announcers, ", "))
-		}
-	}
-	switch arp := slices.Contains(g.Announce, announceARP); {
-	case g.Anycast != nil && arp:
-		return errors.New("announce: arp beside anycast, and two machines would answer for one address; write bgp or route")
-	case g.Anycast != nil && len(g.Announce) == 0:
-		return errors.New("announce: nothing beside anycast; write bgp or route")
-	}
-	return nil
-}
-
 // supported refuses what is understood, and not built in.
 func (g *GroupSettings) supported() error {
-	for _, a := range g.Announce {
-		if a != announceARP {
-			return fmt.Errorf("announce: %s is not built in yet; leave it out", a)
-		}
-	}
 	switch {
 	case g.VRRP != nil && g.VRRP.VirtualMAC:
 		return errors.New("vrrp.virtualMAC: not built in yet; leave it out, announcements do without")

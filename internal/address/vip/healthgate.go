@@ -14,13 +14,17 @@ import (
 // healthGate runs the checks of a group.
 type healthGate struct {
 	settings []HealthSettings
-	checkers []atomic.Pointer[health.Checker]
+	judges   []atomic.Pointer[judge]
+	paths    *paths // for checks of kind bfd
 	group    string
 	log      *slog.Logger
 }
 
+// judge is who makes a check: a health.Checker, or a session of BFD.
+type judge interface{ Verdict() health.Verdict }
+
 func newHealthGate(g *GroupSettings, log *slog.Logger) *healthGate {
-	return &healthGate{settings: g.Health, checkers: make([]atomic.Pointer[health.Checker], len(g.Health)), group: g.Name, log: log}
+	return &healthGate{settings: g.Health, judges: make([]atomic.Pointer[judge], len(g.Health)), group: g.Name, log: log}
 }
 
 // run checks until ctx ends, and calls changed after each change.
@@ -37,6 +41,16 @@ const retryCheck = 2 * time.Second
 
 func (h *healthGate) check(ctx context.Context, i int, changed func()) {
 	s, said := &h.settings[i], false
+	tell := func(v health.Verdict) {
+		h.log.Info("check", keyGroup, h.group, keyCheck, s.Name, keyState, v.Grade, keyReason, v.Reason)
+		changed()
+	}
+	if s.Kind == kindBFD {
+		w := h.paths.of(s)
+		h.judge(i, w)
+		w.follow(tell)
+		return
+	}
 	for ctx.Err() == nil {
 		p, err := s.prober()
 		if err != nil {
@@ -47,24 +61,28 @@ func (h *healthGate) check(ctx context.Context, i int, changed func()) {
 			pause(ctx, retryCheck)
 			continue
 		}
-		c := health.NewChecker(p, s.timers(), func(v health.Verdict) {
-			h.log.Info("check", keyGroup, h.group, keyCheck, s.Name, keyState, v.Grade, keyReason, v.Reason)
-			changed()
-		})
-		h.checkers[i].Store(c)
+		c := health.NewChecker(p, s.timers(), tell)
+		h.judge(i, c)
 		c.Run(ctx)
 	}
+}
+
+func (h *healthGate) judge(i int, j judge) { h.judges[i].Store(&j) }
+
+// of is what a check says.
+func (h *healthGate) of(i int) health.Verdict {
+	if j := h.judges[i].Load(); j != nil {
+		return (*j).Verdict()
+	}
+	return health.Verdict{}
 }
 
 // verdict returns why the group has to be given up, or "", and what the weights
 // add to the priority. What has not been checked yet is not good, and not bad.
 func (h *healthGate) verdict() (reason string, weight int) {
 	for i := range h.settings {
-		s, grade, why := &h.settings[i], health.Unknown, ""
-		if c := h.checkers[i].Load(); c != nil {
-			v := c.Verdict()
-			grade, why = v.Grade, v.Reason
-		}
+		s, v := &h.settings[i], h.of(i)
+		grade, why := v.Grade, v.Reason
 		switch {
 		case s.Weight > 0 && grade.Usable():
 			weight += s.Weight
@@ -91,12 +109,8 @@ type CheckStatus struct {
 func (h *healthGate) status() []CheckStatus {
 	all := make([]CheckStatus, 0, len(h.settings))
 	for i := range h.settings {
-		c := CheckStatus{Name: h.settings[i].Name, State: health.Unknown.String(), Weight: h.settings[i].Weight}
-		if checker := h.checkers[i].Load(); checker != nil {
-			v := checker.Verdict()
-			c.State, c.Reason = v.Grade.String(), v.Reason
-		}
-		all = append(all, c)
+		v := h.of(i)
+		all = append(all, CheckStatus{Name: h.settings[i].Name, State: v.Grade.String(), Reason: v.Reason, Weight: h.settings[i].Weight})
 	}
 	return all
 }

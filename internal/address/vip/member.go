@@ -29,7 +29,7 @@ type member struct {
 	place  int // in the owner's vrrp.Group
 	group  *group
 	router vrrp.Config
-	holder *hold.Holder
+	holder *presence
 	facts  hold.Facts
 	source netip.Addr // of our adverts
 	socket *wire.Socket

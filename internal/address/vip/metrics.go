@@ -65,7 +65,9 @@ func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
-	for _, g := range m.status().Groups {
+	status := m.status()
+	status.collectRouting(out)
+	for _, g := range status.Groups {
 		gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, append([]string{g.Name}, labels...)...)
 		}

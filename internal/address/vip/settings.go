@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/internal/address/announce/bgp"
+	"github.com/holdfast-ha/holdfast/internal/address/announce/route"
 	"github.com/holdfast-ha/holdfast/internal/base/telemetry"
 )
 
@@ -11,6 +13,9 @@ import (
 // explains.
 type Settings struct {
 	Groups []GroupSettings `yaml:"groups"`
+	// BGP and Route are how groups are announced that say so.
+	BGP   *bgp.Settings  `yaml:"bgp"`
+	Route *route.Options `yaml:"route"`
 	// Table is the name of our nftables tables.
 	Table string `yaml:"table"`
 	// Control is the unix socket where a release is asked for; "" is none.
@@ -23,7 +28,8 @@ type Settings struct {
 type GroupSettings struct {
 	Name      string   `yaml:"name"`
 	Addresses []string `yaml:"addresses"`
-	// Interface that has the addresses; "" is that of the route to the first.
+	// Interface that has the addresses; "" is that of the route to the first, and
+	// lo with anycast.
 	Interface string `yaml:"interface"`
 
 	// Exactly one of these says who holds them.
@@ -101,18 +107,21 @@ type AnycastSettings struct{}
 // HealthSettings are one check of the health gate.
 type HealthSettings struct {
 	Name string `yaml:"name"`
-	// Kind is one of package health, or process, file or carrier.
-	Kind       string        `yaml:"kind"`
-	Address    string        `yaml:"address"`
-	Path       string        `yaml:"path"`
-	ServerName string        `yaml:"serverName"`
-	CA         string        `yaml:"ca"`
-	Cert       string        `yaml:"cert"`
-	Key        string        `yaml:"key"`
-	TokenFile  string        `yaml:"tokenFile"`
-	Command    []string      `yaml:"command"`
-	Process    string        `yaml:"process"`
-	Interface  string        `yaml:"interface"`
+	// Kind is one of package health, or process, file, carrier or bfd.
+	Kind       string   `yaml:"kind"`
+	Address    string   `yaml:"address"`
+	Path       string   `yaml:"path"`
+	ServerName string   `yaml:"serverName"`
+	CA         string   `yaml:"ca"`
+	Cert       string   `yaml:"cert"`
+	Key        string   `yaml:"key"`
+	TokenFile  string   `yaml:"tokenFile"`
+	Command    []string `yaml:"command"`
+	Process    string   `yaml:"process"`
+	Interface  string   `yaml:"interface"`
+	// Interval and Multiplier are those of bfd.
+	Interval   time.Duration `yaml:"interval"`
+	Multiplier int           `yaml:"multiplier"`
 	Period     time.Duration `yaml:"period"`
 	Timeout    time.Duration `yaml:"timeout"`
 	Rise       int           `yaml:"rise"`

@@ -44,6 +44,7 @@ func TestMistakes(t *testing.T) {
 	group := func(rest string) string {
 		return "groups: [{name: api, addresses: [192.0.2.100], " + rest + "}]"
 	}
+	const routers = "bgp: {as: 65010, peers: [{address: 192.0.2.1, as: 65001, bfd: {}}]}"
 	for text, want := range map[string]string{
 		"":                                       "groups: none; write at least one",
 		"grups: []":                              "grups",
@@ -61,7 +62,7 @@ func TestMistakes(t *testing.T) {
 		group("anycast: {}"):                                                      "announce: nothing beside anycast; write bgp or route",
 		group("anycast: {}, announce: [arp]"):                                     "announce: arp beside anycast",
 		group("vrrp: {vrid: 1}, health: [{kind: https}]"):                         `health[0].address: ""; write HOST:PORT`,
-		group("vrrp: {vrid: 1}, health: [{kind: ping}]"):                          `health[0].kind: "ping"; write https, http, tcp, etcd, exec, process, file or carrier`,
+		group("vrrp: {vrid: 1}, health: [{kind: ping}]"):                          `health[0].kind: "ping"; write https, http, tcp, etcd, exec, process, file, carrier or bfd`,
 		group("vrrp: {vrid: 1}, health: [{kind: process}]"):                       `health[0].process: ""; write the name as /proc/PID/comm has it`,
 		group("vrrp: {vrid: 1}, health: [{kind: file, path: x}]"):                 `health[0].path: "x"; write the absolute path`,
 		group("vrrp: {vrid: 1}, health: [{kind: exec}]"):                          "health[0].command: kind exec with the command",
@@ -79,8 +80,23 @@ func TestMistakes(t *testing.T) {
 		"groups: [{name: a, addresses: [192.0.2.1], vrrp: {vrid: 1}}, {name: a, addresses: [192.0.2.2], vrrp: {vrid: 2}}]":                 `groups[1].name: "a" is there twice`,
 		"groups: [{name: a, addresses: [192.0.2.1], vrrp: {vrid: 1}}, {name: b, addresses: [192.0.2.1], vrrp: {vrid: 2}}]":                 "group b: addresses: 192.0.2.1 is in group a as well",
 		"groups: [{name: a, addresses: [192.0.2.1], vrrp: {vrid: 1}}, {name: b, addresses: [192.0.2.2], vrrp: {vrid: 1}}]":                 "group b: vrrp.vrid: 1 is that of group a on the same interface",
-		"control: x\n" + group("vrrp: {vrid: 1}"):                                                                                          `control: "x" is no absolute path`,
-		"table: 'a b'\n" + group("vrrp: {vrid: 1}"):                                                                                        `table: "a b" cannot be the name`,
+		group("anycast: {}, announce: [bgp]"):                                                                                       "group api: announce[0]: bgp, but there are no routers; write bgp: {as: …, peers:",
+		group("vrrp: {vrid: 1}, announce: [arp, route]"):                                                                            "group api: announce[1]: route, but there is no table; write route: {table: 198}",
+		group("vrrp: {vrid: 1}") + "\n" + routers:                                                                                   "bgp: no group is announced by it; write announce: [bgp] there, or leave bgp out",
+		group("vrrp: {vrid: 1}") + "\nroute: {table: 198}":                                                                          "route: no group is announced by it",
+		group("anycast: {}, announce: [bgp]") + "\nbgp: {as: 65010}":                                                                "bgp.peers: none; name the routers to announce to",
+		group("anycast: {}, announce: [bgp]") + "\nbgp: {as: 65010, peers: [{address: x, as: 1}]}":                                  `bgp.peers[0].address: "x" is not the address of a router`,
+		group("anycast: {}, announce: [route]") + "\nroute: {table: local}":                                                         "route.table: ",
+		group("vrrp: {vrid: 1}, health: [{kind: bfd}]"):                                                                             `health[0].address: ""; write the neighbor's IP address, without a port`,
+		group("vrrp: {vrid: 1}, health: [{kind: bfd, address: 192.0.2.1, period: 1s}]"):                                             "health[0].period, timeout, rise, fall: bfd has none; write interval and multiplier",
+		group("vrrp: {vrid: 1}, health: [{kind: bfd, address: 'fe80::1'}]"):                                                         "health[0].address: interface: missing, but peer fe80::1 is link-local",
+		group("vrrp: {vrid: 1}, health: [{kind: bfd, address: 192.0.2.1, interval: 1ms}]"):                                          "health[0].interval: 1ms is out of range; use 10ms to 1m",
+		group("vrrp: {vrid: 1}, health: [{kind: bfd, address: 192.0.2.1, multiplier: 300}]"):                                        "health[0].multiplier: 300 is out of range",
+		group("vrrp: {vrid: 1}, health: [{kind: tcp, address: '192.0.2.1:1', multiplier: 3}]"):                                      "health[0].interval: 0s and multiplier: 3 are those of kind bfd",
+		group("anycast: {}, announce: [bgp], health: [{kind: bfd, address: 192.0.2.1, interval: 1s}]") + "\n" + routers:             "group api: health[0].interval: 1s × 3, but bgp.peers[0].bfd runs the session with 192.0.2.1",
+		group("vrrp: {vrid: 1}, health: [{kind: bfd, address: 192.0.2.1}, {name: b, kind: bfd, address: 192.0.2.1, interval: 1s}]"): "group api: health[1].interval: 1s × 3, but another check of 192.0.2.1 has 100ms × 3; make them equal",
+		"control: x\n" + group("vrrp: {vrid: 1}"):                                                                                   `control: "x" is no absolute path`,
+		"table: 'a b'\n" + group("vrrp: {vrid: 1}"):                                                                                 `table: "a b" cannot be the name`,
 	} {
 		_, err := decode(t, text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {

@@ -25,6 +25,11 @@ const StatusVersion = 1
 type Status struct {
 	Version int           `json:"version"`
 	Groups  []GroupStatus `json:"groups"`
+	// BGP, BFD and Route are there where settings want them.
+	BGP      []PeerStatus    `json:"bgp,omitempty"`
+	BFD      []PathStatus    `json:"bfd,omitempty"`
+	Lateness *LatenessStatus `json:"bfd_late,omitempty"`
+	Route    *TableStatus    `json:"route,omitempty"`
 }
 
 // GroupStatus is one group.
@@ -101,7 +106,7 @@ func (g *group) status(mode string) GroupStatus {
 }
 
 func (s *GroupStatus) add(m *member) {
-	s.tally(m.holder)
+	s.tally(m.holder.Holder)
 	for _, n := range m.sent {
 		s.Sent += n
 	}
@@ -140,6 +145,7 @@ func (a *agent) status() Status {
 		}
 		s.Groups = append(s.Groups, groups...)
 	}
+	a.routing.status(&s)
 	return s
 }
 
@@ -158,11 +164,18 @@ func (s Status) print(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print status: %w", err)
 	}
+	if err := s.printRouting(w); err != nil {
+		return err
+	}
+	lines := s.routingFaults()
 	for _, g := range s.Groups {
 		if g.Fault != "" {
-			if _, err := fmt.Fprintf(w, "%s cannot be held here: %s\n", g.Name, g.Fault); err != nil {
-				return fmt.Errorf("print status: %w", err)
-			}
+			lines = append(lines, fmt.Errorf("%s cannot be held here: %s", g.Name, g.Fault))
+		}
+	}
+	for _, l := range lines {
+		if _, err := fmt.Fprintln(w, l); err != nil {
+			return fmt.Errorf("print status: %w", err)
 		}
 	}
 	return nil
@@ -188,7 +201,8 @@ func orDash(s string) string {
 	return s
 }
 
-// verdict is the exit code: 1 when a group cannot be held here.
+// verdict is the exit code: 1 when a group cannot be held here, or no router be
+// told.
 func (s Status) verdict() error {
 	var all []error
 	for _, g := range s.Groups {
@@ -196,7 +210,7 @@ func (s Status) verdict() error {
 			all = append(all, fmt.Errorf("group %s: %s", g.Name, g.Fault))
 		}
 	}
-	return errors.Join(all...)
+	return errors.Join(append(all, s.routingFaults()...)...)
 }
 
 // fetchStatus asks a running agent at base, such as http://127.0.0.1:9389.

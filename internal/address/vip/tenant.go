@@ -34,7 +34,7 @@ import (
 type tenant struct {
 	agent  *agent
 	group  *group
-	holder *hold.Holder
+	holder *presence
 	lease  *lease.Agent
 	socket *ask.Socket
 	store  lease.Store
@@ -58,12 +58,14 @@ func newTenant(a *agent, g *group) (*tenant, error) {
 		return nil, err
 	}
 	own := slices.IndexFunc(config.Peers, func(p lease.Peer) bool { return p.Name == config.Self })
-	if t.holder, err = hold.New(hold.Config{
+	holder, err := hold.New(hold.Config{
 		Interface: g.settings.Interface, Addresses: g.settings.addresses, Log: a.log,
 		Quiet: !g.settings.announces(announceARP),
-	}, a.door, a.links); err != nil {
+	}, a.door, a.links)
+	if err != nil {
 		return nil, err
 	}
+	t.holder = a.present(g.settings, holder, g.settings.addresses)
 	name, err := t.openStore(config)
 	if err != nil {
 		return nil, err
@@ -315,6 +317,6 @@ func (t *tenant) status(ctx context.Context) ([]GroupStatus, error) {
 		s.Fault = strings.TrimPrefix(s.Fault+"; record: "+l.Foreign, "; ")
 	}
 	s.Contact, s.APIError = l.Contact > 0, l.APIError
-	s.tally(t.holder)
+	s.tally(t.holder.Holder)
 	return []GroupStatus{s}, nil
 }

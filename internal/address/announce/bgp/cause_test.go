@@ -78,7 +78,7 @@ func TestFailedPath(t *testing.T) {
 		{"put away", bfd.Change{From: bfd.Up, To: bfd.Down, Diag: bfd.DiagNeighborDown, Remote: bfd.AdminDown, RemoteDiag: bfd.DiagAdminDown}, false},
 		{"never up", bfd.Change{From: bfd.Init, To: bfd.Down, Diag: bfd.DiagDetectionExpired}, false},
 	} {
-		if got := failed(c.change); got != c.want {
+		if got := c.change.Lost(); got != c.want {
 			t.Errorf("%s: got %v", c.name, got)
 		}
 	}

@@ -109,6 +109,7 @@ func (n *neighbor) take() []Action {
 func (n *neighbor) run(ctx context.Context) error {
 	defer close(n.ended)
 	if err := n.watch(); err != nil {
+		n.log.Error("no BGP session", "reason", err)
 		return err
 	}
 	timer := time.NewTimer(0)
@@ -160,20 +161,11 @@ func (n *neighbor) unwatch() {
 // path is a change of BFD.
 func (n *neighbor) path(c bfd.Change) {
 	switch {
-	case failed(c):
+	case c.Lost():
 		n.post(n.session.pathDown)
 	case c.To == bfd.Up:
 		n.post(n.session.pathUp)
 	}
-}
-
-// failed says whether the path has failed. A peer that says down although this end
-// has said up has begun anew, unless it no longer hears us, which is a reason of
-// its own: FRR does so when its BGP session comes up, after which it knows the
-// address to send from, and when its bfdd alone is restarted.
-func failed(c bfd.Change) bool {
-	anew := c.Diag == bfd.DiagNeighborDown && (c.RemoteDiag == bfd.DiagNone || c.RemoteDiag == bfd.DiagNeighborDown)
-	return c.Failed() && !anew
 }
 
 func (n *neighbor) alive() bool {

@@ -20,12 +20,17 @@ import (
 // Options of a Speaker.
 type Options struct {
 	Log *slog.Logger
-	// BFD runs the sessions beside those of BGP; the caller runs it for as long as
-	// Run takes. It may be nil where no peer has bfd.
-	BFD *bfd.Manager
+	// BFD runs the sessions beside those of BGP, for as long as Run takes. It may
+	// be nil where no peer has bfd.
+	BFD Paths
 	// OnChange, unless nil, is called with every change of a session, in order for
 	// each peer. It must not block.
 	OnChange func(Event)
+}
+
+// Paths runs sessions of BFD; a *bfd.Manager does.
+type Paths interface {
+	Add(c bfd.SessionConfig) (*bfd.Handle, error)
 }
 
 // Event is a change of a session.
@@ -99,10 +104,44 @@ func (s *Speaker) Up(a netip.Addr) { s.Announce(netip.PrefixFrom(a.WithZone(""),
 // Down is the opposite of Up.
 func (s *Speaker) Down(a netip.Addr) { s.Withdraw(netip.PrefixFrom(a.WithZone(""), a.BitLen())) }
 
+// Retreat has peers send packets for an address elsewhere before this machine
+// ends, as Shutdown says. It returns for how long those that are under way still
+// want an answer: 0 if no peer knows of the address.
+func (s *Speaker) Retreat(a netip.Addr) time.Duration {
+	p := netip.PrefixFrom(a.WithZone(""), a.BitLen())
+	s.mu.Lock()
+	_, announced := s.routes[p]
+	s.mu.Unlock()
+	s.change(p, announced && s.config.gshut, true)
+	if !announced || !s.heard() {
+		return 0
+	}
+	return s.config.wait
+}
+
+// Grace is for how long packets are under way for an address after Down: 0 where
+// there is no session.
+func (s *Speaker) Grace() time.Duration {
+	if !s.heard() {
+		return 0
+	}
+	return min(s.config.wait, defaultWaitWithdraw)
+}
+
+// heard says whether there is a session.
+func (s *Speaker) heard() bool {
+	for _, n := range s.neighbors {
+		if n.report().State == Established {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *Speaker) change(p netip.Prefix, up, drained bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ending {
+	if s.ending && up {
 		return
 	}
 	p = p.Masked()
@@ -151,26 +190,25 @@ func (s *Speaker) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// leave has peers send packets elsewhere while they still can come here.
+// leave has peers send packets elsewhere while they still can come here. It waits
+// for nothing where they have been told before (Retreat).
 func (s *Speaker) leave() {
 	s.mu.Lock()
 	s.ending = true
-	for p := range s.routes {
+	told := false
+	for p, drained := range s.routes {
+		told = told || !drained
 		if s.config.gshut {
 			s.routes[p] = true
+		} else {
+			delete(s.routes, p)
 		}
-	}
-	if !s.config.gshut {
-		clear(s.routes)
 	}
 	s.spread()
 	s.mu.Unlock()
-	for _, n := range s.neighbors {
-		if n.report().State == Established {
-			s.log.Info("waiting for routers to go elsewhere", "wait", s.config.wait)
-			<-time.After(s.config.wait)
-			return
-		}
+	if told && s.heard() {
+		s.log.Info("waiting for routers to go elsewhere", "wait", s.config.wait)
+		<-time.After(s.config.wait)
 	}
 }
 
@@ -184,6 +222,9 @@ func (s *Speaker) listen() error {
 	}
 	return nil
 }
+
+// Close gives up a Speaker that does not run.
+func (s *Speaker) Close() { s.hush() }
 
 // hush closes the listeners.
 func (s *Speaker) hush() {

@@ -102,7 +102,8 @@ type Table struct {
 	// wake has Run look at the table.
 	wake chan struct{}
 
-	mu   sync.Mutex // guards the rest
+	mu sync.Mutex // guards the rest
+	// want says of each address whether its route has been there.
 	want map[netip.Addr]bool
 	// mended counts routes that were put back.
 	mended uint64
@@ -163,17 +164,47 @@ func (t *Table) Close() error {
 func (t *Table) Up(a netip.Addr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.want[a.WithZone("")] = true
-	t.settle(false)
+	a = a.WithZone("")
+	if _, ok := t.want[a]; ok {
+		return
+	}
+	err := t.add(a)
+	t.want[a] = err == nil
+	t.failed(err)
 }
 
 // Down takes an address back.
 func (t *Table) Down(a netip.Addr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.want, a.WithZone(""))
-	t.settle(false)
+	a = a.WithZone("")
+	if _, ok := t.want[a]; ok {
+		delete(t.want, a)
+		t.failed(t.remove(t.host(a)))
+	}
 }
+
+// Grace is for how long packets are under way for an address after Down: a
+// routing daemon and its routers have no more to do than after a withdrawal by BGP.
+func (t *Table) Grace() time.Duration { return grace }
+
+const grace = 500 * time.Millisecond
+
+// Retreat is Down and Grace.
+func (t *Table) Retreat(a netip.Addr) time.Duration {
+	t.Down(a)
+	return grace
+}
+
+// Routes is how many addresses are to be announced.
+func (t *Table) Routes() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.want)
+}
+
+// Number is that of the table.
+func (t *Table) Number() int { return t.table }
 
 // Trouble is why the table is not as it should be, or "".
 func (t *Table) Trouble() string {
@@ -194,15 +225,21 @@ func (t *Table) add(a netip.Addr) error {
 	if err != nil {
 		return fmt.Errorf("find interface %s: %w", t.options.Interface, err)
 	}
-	err = t.nl.RouteReplace(&netlink.Route{
-		LinkIndex: link.Attrs().Index, Dst: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())},
-		Table: t.table, Protocol: netlink.RouteProtocol(t.options.Protocol), Priority: t.options.Metric,
-		Type: unix.RTN_UNICAST, Scope: netlink.SCOPE_LINK,
-	})
-	if err != nil {
+	r := t.host(a)
+	r.LinkIndex = link.Attrs().Index
+	if err := t.nl.RouteReplace(&r); err != nil {
 		return fmt.Errorf("add route to %v in table %d: %w", a, t.table, err)
 	}
 	return nil
+}
+
+// host is the route of an address, but for its interface.
+func (t *Table) host(a netip.Addr) netlink.Route {
+	return netlink.Route{
+		Dst:   &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())},
+		Table: t.table, Protocol: netlink.RouteProtocol(t.options.Protocol), Priority: t.options.Metric,
+		Type: unix.RTN_UNICAST, Scope: netlink.SCOPE_LINK,
+	}
 }
 
 func (t *Table) remove(r netlink.Route) error {
@@ -239,43 +276,49 @@ func hostOf(r *netlink.Route) (netip.Addr, bool) {
 	return a, ok && ones == bits
 }
 
-// settle brings the table to what is wanted; mending says that it was so before.
-// Called with mu held.
-func (t *Table) settle(mending bool) {
+// settle brings the table to what is wanted. It goes through all routes of the
+// table, of which there may be many. Called with mu held.
+func (t *Table) settle() {
 	present, err := t.present()
 	if err == nil {
 		for a, r := range present {
-			if !t.want[a] {
+			if _, ok := t.want[a]; !ok {
 				err = errors.Join(err, t.remove(r))
 			}
 		}
-		for a := range t.want {
+		for a, was := range t.want {
 			if _, ok := present[a]; ok {
 				continue
 			}
 			failed := t.add(a)
 			err = errors.Join(err, failed)
-			if failed == nil && mending {
+			t.want[a] = was || failed == nil
+			if failed == nil && was {
 				t.mended++
 				t.log.Warn("put a route back that was missing", "address", a)
 			}
 		}
 	}
-	was := t.trouble
-	t.trouble = ""
-	if err != nil {
-		t.trouble = strings.ReplaceAll(err.Error(), "\n", "; ")
-		select {
-		case t.wake <- struct{}{}:
-		default:
-		}
-	}
-	switch {
-	case t.trouble == was:
-	case t.trouble == "":
+	if err == nil && t.trouble != "" {
 		t.log.Info("routes are as they should be")
-	default:
+		t.trouble = ""
+	}
+	t.failed(err)
+}
+
+// failed has Run do again what has failed. Called with mu held.
+func (t *Table) failed(err error) {
+	if err == nil {
+		return
+	}
+	was := t.trouble
+	t.trouble = strings.ReplaceAll(err.Error(), "\n", "; ")
+	if t.trouble != was {
 		t.log.Warn("routes are not as they should be", "error", t.trouble)
+	}
+	select {
+	case t.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -321,7 +364,7 @@ func (t *Table) Run(ctx context.Context) error {
 		}
 		timer.Reset(survey)
 		t.mu.Lock()
-		t.settle(true)
+		t.settle()
 		t.mu.Unlock()
 	}
 }
