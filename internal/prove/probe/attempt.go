@@ -14,6 +14,7 @@ type outcome struct {
 	local, peer string
 	// hops is not nil where the kernel said where a route leads.
 	hops []string
+	by          string
 }
 
 // attempter makes attempts on one path. Attempts may overlap.
@@ -31,6 +32,8 @@ func newAttempter(p *Path) (attempter, error) {
 		return newHTTP(p)
 	case KindConnect, KindEcho:
 		return newTCP(p), nil
+	case KindDatagram:
+		return newDatagram(p), nil
 	case KindPut, KindGet, KindSerializable:
 		return newEtcd(p)
 	case KindWatch:

@@ -21,6 +21,9 @@ const (
 	KindConnect Kind = "connect"
 	// KindEcho sends a line over TCP and wants the same line back.
 	KindEcho Kind = "echo"
+	// KindDatagram sends one datagram and wants one back that begins with what
+	// was sent; what follows names who answered ([Sample.By]).
+	KindDatagram Kind = "datagram"
 	// KindPut is an etcd Put, KindGet a linearizable Range, KindSerializable a
 	// Range answered from the member's own store, KindWatch a watch that asks
 	// for its progress.
@@ -96,9 +99,9 @@ type Control struct {
 // and mode, named "<name>/<kind>/<mode>".
 type Target struct {
 	Name string `yaml:"name"`
-	// URL is https://…, http://…, tcp://HOST:PORT, etcd://HOST:PORT (TLS) or
-	// etcd+insecure://HOST:PORT (plain), the latter three with ?kind=…, or
-	// route://ADDRESS.
+	// URL is https://…, http://…, tcp://HOST:PORT, udp://HOST:PORT,
+	// etcd://HOST:PORT (TLS) or etcd+insecure://HOST:PORT (plain), the latter
+	// four with ?kind=…, or route://ADDRESS.
 	URL string `yaml:"url"`
 	// Kinds defaults to those in the URL, then to http, connect or get.
 	Kinds []Kind `yaml:"kinds,omitempty"`

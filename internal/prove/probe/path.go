@@ -56,19 +56,23 @@ var kindsOf = map[string][]Kind{
 	"https":         {KindHTTP},
 	"http":          {KindHTTP},
 	"tcp":           {KindConnect, KindEcho},
+	"udp":           {KindDatagram},
 	"etcd":          {KindGet, KindPut, KindSerializable, KindWatch},
 	"etcd+insecure": {KindGet, KindPut, KindSerializable, KindWatch},
 	"route":         {KindRoute},
 }
 
 // modesOf names the modes that a kind knows. etcd's unary calls have no stream,
-// a watch is nothing else, and an echo has nothing to send without being asked.
+// a watch is nothing else, an echo has nothing to send without being asked, and a datagram
+// has no connection to keep.
 func modesOf(k Kind) []Mode {
 	switch k {
 	case KindWatch:
 		return []Mode{ModeStream}
 	case KindRoute:
 		return []Mode{ModeNew} // a question of its own each time
+	case KindDatagram:
+		return []Mode{ModeNew}
 	case KindHTTP, KindConnect:
 		return []Mode{ModeNew, ModeReused, ModeStream}
 	}
@@ -154,7 +158,7 @@ func (t *Target) parseURL() (*url.URL, []Kind, error) {
 	}
 	known, ok := kindsOf[u.Scheme]
 	if !ok {
-		return nil, nil, fmt.Errorf("url: scheme %q is unknown; use https, http, tcp, etcd, etcd+insecure or route", u.Scheme)
+		return nil, nil, fmt.Errorf("url: scheme %q is unknown; use https, http, tcp, udp, etcd, etcd+insecure or route", u.Scheme)
 	}
 	switch {
 	case known[0] == KindRoute:
@@ -187,7 +191,7 @@ func (t *Target) parseURL() (*url.URL, []Kind, error) {
 }
 
 // kindsInQuery takes the kinds out of u's query, which may hold nothing else:
-// tcp and etcd targets have no query of their own.
+// the targets of other schemes have no query of their own.
 func kindsInQuery(u *url.URL) ([]Kind, error) {
 	var kinds []Kind
 	for key, values := range u.Query() {

@@ -64,6 +64,8 @@ type Sample struct {
 	// says that there is no route; nil, that this is no sample of a route, or
 	// that the kernel did not say.
 	Hops []string `json:"hops,omitzero"`
+	// By is who answered, where the answer to a datagram says so.
+	By string `json:"by,omitempty"`
 }
 
 // Latency is how long the target took, from Sent to Done.
