@@ -103,11 +103,13 @@ func (l *Lab) buildAPIServers() error {
 		if err := l.issueKubernetes(ca, shared, s); err != nil {
 			return err
 		}
-		a, err := l.newAPIServer(s, binary)
-		if err != nil {
-			return err
+		for i := range max(1, s.APIServers) {
+			a, err := l.newAPIServer(s, i, binary)
+			if err != nil {
+				return err
+			}
+			l.apiservers = append(l.apiservers, a)
 		}
-		l.apiservers = append(l.apiservers, a)
 		if l.spec.Kubernetes {
 			if err := l.buildControlPlane(s); err != nil {
 				return err
@@ -132,8 +134,8 @@ func (l *Lab) issueKubernetes(ca *pki.Authority, shared string, s sitePlan) erro
 	return nil
 }
 
-func (l *Lab) newAPIServer(s sitePlan, binary string) (*APIServer, error) {
-	n, err := l.Node(s.nodes[0].name)
+func (l *Lab) newAPIServer(s sitePlan, place int, binary string) (*APIServer, error) {
+	n, err := l.Node(s.nodes[place].name)
 	if err != nil {
 		return nil, err
 	}
@@ -152,6 +154,9 @@ func (l *Lab) newAPIServer(s sitePlan, binary string) (*APIServer, error) {
 func (a *APIServer) etcdServers(o APIServerOptions) string {
 	switch o.Etcd {
 	case "":
+		if a.node != a.member.node {
+			return a.member.ClientURL()
+		}
 		// Over the loopback, as kubeadm has it, so that Detach tells these
 		// connections from all others to the member.
 		return "https://" + net.JoinHostPort("127.0.0.1", fmt.Sprint(a.member.cluster.ClientPort))
@@ -238,10 +243,10 @@ func (l *Lab) StartAPIServers(ctx context.Context) error {
 	return nil
 }
 
-// APIServers lists the apiservers, site by site.
+// APIServers lists the apiservers, site by site and node by node.
 func (l *Lab) APIServers() []*APIServer { return slices.Clone(l.apiservers) }
 
-// APIServer finds the apiserver of a site.
+// APIServer finds the first apiserver of a site.
 func (l *Lab) APIServer(site string) (*APIServer, error) {
 	for _, a := range l.apiservers {
 		if a.node.site == site {

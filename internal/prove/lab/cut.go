@@ -184,6 +184,13 @@ func (c Cut) inside(p plan) bool {
 	return from.node != "" && len(s.nodes) > 1 && (c.To == "" || from.site == to.site)
 }
 
+// silences reports whether the cut takes everything that a node sends, or sends
+// and hears: then every frame is dropped at its port, also ARP and whatever has
+// other addresses than its own, while its carrier stays.
+func (c Cut) silences() bool {
+	return c.To == "" && c.State == StateAll && c.Action == ActionDrop && c.Proto == ProtoAll && len(c.Ports) == 0
+}
+
 // end is what a name in a cut stands for: a whole site (node "") or a node. The
 // zero end is everything.
 type end struct{ site, node string }

@@ -34,10 +34,13 @@ const noticeWithin = 10 * time.Second
 // Detach cuts the apiserver from its etcd member, and nobody else: connections
 // are reset and new ones refused. It returns when the rules are loaded;
 // AwaitUnready measures that they are felt. An apiserver with another storage
-// cannot be detached.
+// cannot be detached, nor one beside the first of a site.
 func (a *APIServer) Detach(ctx context.Context) error {
 	if o := a.node.lab.spec.APIServer; o.Etcd != "" {
 		return fmt.Errorf("detach apiserver %s: it stores in %s: leave apiserver.etcd out for its own member alone", a.node.name, a.etcdServers(o))
+	}
+	if a.node != a.member.node {
+		return fmt.Errorf("detach apiserver %s: its etcd member is on another node: cut %s from %s instead", a.node.name, a.node.name, a.member.node.name)
 	}
 	return a.loadRules(ctx, "detach", fmt.Sprintf(detachRules, a.member.cluster.ClientPort))
 }

@@ -37,14 +37,26 @@ func ruleset(p plan, site string, generation uint32, cuts []Applied, loss map[st
 	}
 	b.WriteString("\t}\n" + w.chains.String() + "}\n")
 	b.WriteString("table bridge holdfast\ndelete table bridge holdfast\n")
-	if len(w.bridge) > 0 {
-		b.WriteString("table bridge holdfast {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy accept;\n")
-		for _, r := range w.bridge {
-			b.WriteString("\t\t" + r + "\n")
-		}
-		b.WriteString("\t}\n}\n")
+	if len(w.bridge)+len(w.entering)+len(w.leaving) > 0 {
+		b.WriteString("table bridge holdfast {\n")
+		bridgeChain(&b, "prerouting", w.entering)
+		bridgeChain(&b, "forward", w.bridge)
+		bridgeChain(&b, "postrouting", w.leaving)
+		b.WriteString("}\n")
 	}
 	return b.String()
+}
+
+// bridgeChain writes the chain of a hook of the bridge, unless it has no rules.
+func bridgeChain(b *strings.Builder, hook string, rules []string) {
+	if len(rules) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\tchain %s {\n\t\ttype filter hook %s priority filter; policy accept;\n", hook, hook)
+	for _, r := range rules {
+		b.WriteString("\t\t" + r + "\n")
+	}
+	b.WriteString("\t}\n")
 }
 
 type ruleWriter struct {
@@ -53,6 +65,8 @@ type ruleWriter struct {
 	jumps  []string
 	chains strings.Builder
 	bridge []string
+	// entering and leaving are frames at the ports of nodes that are cut off.
+	entering, leaving []string
 }
 
 // cut adds the rules of one cut: jumps that say where, a chain that says what.
@@ -170,6 +184,13 @@ func (w *ruleWriter) inside(c Cut, from, to end) {
 	}
 	x, _ := w.plan.node(from.node)
 	y, _ := w.plan.node(to.node)
+	if c.silences() {
+		w.entering = append(w.entering, fmt.Sprintf("iifname %q counter drop", x.name))
+		if !c.OneWay {
+			w.leaving = append(w.leaving, fmt.Sprintf("oifname %q counter drop", x.name))
+		}
+		return
+	}
 	w.bridge = append(w.bridge, bridgeRules(c, x, y)...)
 	if !c.OneWay {
 		w.bridge = append(w.bridge, bridgeRules(c, y, x)...)

@@ -45,6 +45,10 @@ type Site struct {
 	Zone string `json:"zone,omitempty"`
 	// Nodes is how many nodes stand in the site; 0 means 1.
 	Nodes int `json:"nodes,omitempty"`
+	// APIServers is how many of the nodes, from the first on, run a
+	// kube-apiserver in a lab that has them; 0 means 1. All of a site store in
+	// its member, the others over its node's address.
+	APIServers int `json:"apiservers,omitempty"`
 	// Witness marks a site that votes and carries no workload.
 	Witness bool `json:"witness,omitempty"`
 }
@@ -171,6 +175,9 @@ func (s Spec) completeSites() error {
 		}
 		if site.Nodes < 0 || site.Nodes > maxNodes {
 			return fmt.Errorf("site %s has %d nodes: give 1 to %d", site.Name, site.Nodes, maxNodes)
+		}
+		if site.APIServers < 0 || site.APIServers > site.Nodes {
+			return fmt.Errorf("site %s has %d apiservers on %d nodes: give at most one per node", site.Name, site.APIServers, site.Nodes)
 		}
 	}
 	return nil

@@ -62,6 +62,7 @@ func TestSpecMistakes(t *testing.T) {
 		{"port of the kubelets", func(s *Spec) { s.Kubernetes, s.Etcd[0].ClientPort = true, 10250 }, "etcd cluster main uses port 10250, which belongs to the kubelets: choose"},
 		{"version of kubernetes", func(s *Spec) { s.KubernetesOptions.Version = "1.9" }, `kubernetes_options.version is "1.9": use 1.35 or 1.37`},
 		{"server of the nodes", func(s *Spec) { s.KubernetesOptions.NodeServer = "127.0.0.1:7445" }, `kubernetes_options.node_server is "127.0.0.1:7445": give https://`},
+		{"more apiservers than nodes", func(s *Spec) { s.Sites[0].APIServers = 2 }, "site a has 2 apiservers on 1 nodes: give at most one per node"},
 		{"version", func(s *Spec) { s.Peer = "2.3" }, `etcd version "2.3" is unknown: use one of 3.7, 3.6, 3.5`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
