@@ -102,18 +102,42 @@ func (e *engine) agentProcesses() []scenario.Process {
 			}
 		}
 	}
+	return append(procs, e.nodeAgents()...)
+}
+
+// nodeAgents lists what runs on the machines of an address in either run: the
+// agents, or what people use in their place.
+func (e *engine) nodeAgents() []scenario.Process {
+	var procs []scenario.Process
+	for _, kind := range []string{scenario.AgentFront, scenario.AgentVIP} {
+		for _, node := range e.c.VIP.Nodes {
+			if e.c.Agents.Has(kind) {
+				procs = append(procs, scenario.NodeAgent(kind, node))
+			}
+		}
+	}
 	return procs
 }
+
+// inPlace says whether p is not an agent but what people use in its place.
+func (e *engine) inPlace(p scenario.Process) bool { return !e.agents && p.Node != "" }
 
 func agentName(p scenario.Process) string {
 	if p.Kind() == scenario.AgentLeader {
 		return "leader-" + p.Cluster + "-" + p.Site
 	}
-	return p.Kind() + "-" + p.Site
+	return p.Kind() + "-" + p.Place()
 }
 
 // agentCommand is the command line of an agent, with its settings written.
 func (e *engine) agentCommand(p scenario.Process) ([]string, error) {
+	switch {
+	case !e.inPlace(p):
+	case p.Kind() == scenario.AgentFront:
+		return e.haproxyCommand(p)
+	default:
+		return e.keepalivedCommand(p)
+	}
 	kind := kindOf(p)
 	file, err := e.configFile(agentName(p)+".yaml", kind.config(e, p))
 	if err != nil {
@@ -129,7 +153,7 @@ func (e *engine) startAgent(ctx context.Context, p scenario.Process) error {
 	if err != nil {
 		return err
 	}
-	node, err := e.nodeOf(p.Site)
+	node, err := e.placeOf(p)
 	if err != nil {
 		return err
 	}
@@ -191,8 +215,11 @@ func (e *engine) clusterIndex(name string) int {
 
 // awaitReady waits until the agent is as its kind wants it.
 func (e *engine) awaitReady(ctx context.Context, p scenario.Process) error {
+	if e.inPlace(p) {
+		return e.awaitPeer(ctx, p)
+	}
 	child := e.running[p]
-	node, err := e.nodeOf(p.Site)
+	node, err := e.placeOf(p)
 	if err != nil {
 		return err
 	}
@@ -218,6 +245,23 @@ func (e *engine) awaitReady(ctx context.Context, p scenario.Process) error {
 	return nil
 }
 
+// awaitPeer waits until keepalived has come to a state. HAProxy need only run.
+func (e *engine) awaitPeer(ctx context.Context, p scenario.Process) error {
+	child := e.running[p]
+	known := func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return child.Err() != nil || p.Kind() != scenario.AgentVIP || e.peerStates[p] != ""
+	}
+	switch {
+	case !until(ctx, readyWithin, known):
+		return fmt.Errorf("%s has no state after %s; see logs/%s.log", p, readyWithin, agentName(p))
+	case child.Err() != nil:
+		return fmt.Errorf("%s ended at its start: %w; see logs/%s.log", p, child.Err(), agentName(p))
+	}
+	return nil
+}
+
 func ask(ctx context.Context, client *http.Client, url string) (ok bool, answer string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -228,7 +272,7 @@ func ask(ctx context.Context, client *http.Client, url string) (ok bool, answer 
 		return false, err.Error()
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	return resp.StatusCode == http.StatusOK, strings.Join(strings.Fields(string(body)), " ")
 }
 
@@ -275,6 +319,10 @@ var leaderEvents = map[string]string{
 
 // agentLine turns a line of an agent's log into an event when it is one.
 func (e *engine) agentLine(p scenario.Process, line []byte) {
+	if e.inPlace(p) {
+		e.peerLine(p, line)
+		return
+	}
 	ev, ok := parseAgentLine(p, line, e.clock.now())
 	if ok {
 		e.w.Event(ev)
@@ -298,7 +346,7 @@ func parseAgentLine(p scenario.Process, line []byte, now time.Time) (record.Even
 	if !known {
 		return record.Event{}, false
 	}
-	ev := record.Event{At: now, Source: is.source + p.Site, Kind: kind, Keys: map[string]string{}}
+	ev := record.Event{At: now, Source: is.source + p.Place(), Kind: kind, Keys: map[string]string{}}
 	if p.Kind() == scenario.AgentLeader {
 		ev.Cluster = p.Cluster
 	}

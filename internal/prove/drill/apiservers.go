@@ -42,9 +42,12 @@ func (e *engine) startAPIServers(ctx context.Context) error {
 	if err := e.lab.StartAPIServers(ctx); err != nil {
 		return err
 	}
-	e.apiservers = map[string]*lab.APIServer{}
+	e.apiservers, e.servers = map[string]*lab.APIServer{}, map[string]*lab.APIServer{}
 	for _, a := range e.lab.APIServers() {
-		e.apiservers[a.Node().Site()] = a
+		e.servers[a.Node().Name()] = a
+		if site := a.Node().Site(); e.apiservers[site] == nil {
+			e.apiservers[site] = a
+		}
 	}
 	first := e.lab.APIServers()[0]
 	if !e.c.Kubernetes { // else kubelets make their own
@@ -93,7 +96,7 @@ func create(ctx context.Context, a *lab.APIServer, path, body string) error {
 func (e *engine) watchAPIServers(ctx context.Context) {
 	for i, a := range e.lab.APIServers() {
 		e.watchers.done.Go(func() { e.followAPIServer(ctx, a) })
-		e.watchers.done.Go(func() { beat(ctx, a, time.Duration(i)*pulseEvery/time.Duration(len(e.apiservers))) })
+		e.watchers.done.Go(func() { beat(ctx, a, time.Duration(i)*pulseEvery/time.Duration(len(e.servers))) })
 	}
 }
 
@@ -187,6 +190,9 @@ type server interface {
 }
 
 func (e *engine) serverOf(p scenario.Process) server {
+	if p.IsAPIServer() && p.Node != "" {
+		return e.servers[p.Node]
+	}
 	if p.IsAPIServer() {
 		return e.apiservers[p.Site]
 	}

@@ -19,6 +19,8 @@
 // of them on every node; then the run without the agents has balancers too, with
 // the timers of what people use. Or it has all of Kubernetes: then clients stand
 // in pods, endpoints and Nodes are watched through every apiserver, and the run
-// without the agents is what kubeadm makes. Package scenario describes drills,
+// without the agents is what kubeadm makes. Or several machines of a site may hold
+// an address: then somebody on their link asks all the time who answers for it, and
+// the run without the agents has keepalived on them. Package scenario describes drills,
 // package record keeps what a run saw and package judge forms the verdict.
 package drill

@@ -35,13 +35,19 @@ type engine struct {
 	lab   *lab.Lab
 	// members of the lab by cluster and site.
 	members map[scenario.Process]*lab.Member
-	// apiservers of the lab by site.
+	// apiservers of the lab by site, the first of each; servers all by node.
 	apiservers map[string]*lab.APIServer
+	servers    map[string]*lab.APIServer
 	probers    map[string]*lab.Child
 	pods       map[string]*lab.Pod             // of clients, by site
 	running    map[scenario.Process]*lab.Child // agents
 	watchers   *watchers
-	versions   map[string]bool // of etcd, as its members say
+	// stations answer at the held address; macs maps the machines' MAC addresses
+	// to their names.
+	stations []*station
+	macs     map[string]string
+	sockets  string          // directory of the agents' control sockets
+	versions map[string]bool // of etcd, as its members say
 
 	// mu guards what children's output touches: running, run.Trouble,
 	// run.Injected and the fields below. The rest of run belongs to the
@@ -51,7 +57,9 @@ type engine struct {
 	// recent holds the samples since the baseline began, until the injection.
 	recent []probe.Sample
 	fresh  map[string]int // good samples in a row, by path
-	ending bool           // children are being stopped; their end is no news
+	// peerStates is what keepalived last said of itself.
+	peerStates map[scenario.Process]string
+	ending     bool // children are being stopped; their end is no news
 }
 
 // settleDown bounds how long a fresh lab may take until every path answers.
@@ -73,7 +81,7 @@ const wholeWithin = 30 * time.Second
 func (e *engine) do(ctx context.Context) error {
 	e.clock = newClock()
 	e.versions = map[string]bool{}
-	e.running = map[scenario.Process]*lab.Child{}
+	e.running, e.peerStates = map[scenario.Process]*lab.Child{}, map[scenario.Process]string{}
 	e.run = record.Run{Agents: e.agents, Started: e.clock.now()}
 	err := e.phases(ctx)
 	return errors.Join(err, e.finish())
@@ -145,6 +153,7 @@ func (e *engine) build(ctx context.Context) error {
 		func(ctx context.Context) error {
 			return e.startAgents(ctx, scenario.AgentLeader, scenario.AgentSlices, scenario.AgentZonal)
 		},
+		e.startAddress,
 		e.awaitZoned,
 		e.startGateways,
 		e.awaitMirrored,
@@ -182,14 +191,15 @@ func (e *engine) forceLeaders(ctx context.Context) error {
 	return nil
 }
 
-// astray names a cluster whose leader is not where the case wants it.
+// astray names a cluster whose leader is not where the case wants it, or who holds
+// the address in the place of whom the case wants.
 func (e *engine) astray() string {
 	for cluster, site := range e.c.Leaders {
 		if at := e.watchers.leaderSite(cluster); at != site {
 			return fmt.Sprintf("the leader of %s is in %q and not in %q", cluster, at, site)
 		}
 	}
-	return ""
+	return e.displaced()
 }
 
 // trouble notes what makes the run inconclusive.
@@ -227,11 +237,18 @@ func (e *engine) finish() error {
 	e.ending = true
 	e.mu.Unlock()
 	e.stopProbers(ctx)
+	e.noteNeighbours()
 	if e.watchers != nil {
 		e.watchers.stop()
 	}
 	e.stopAgents(ctx)
+	for _, s := range e.stations {
+		s.close()
+	}
 	var errs []error
+	if e.sockets != "" {
+		errs = append(errs, os.RemoveAll(e.sockets))
+	}
 	if e.lab != nil {
 		e.run.Environment = e.environment()
 		journal := e.lab.Journal()
@@ -286,6 +303,9 @@ func (e *engine) environment() map[string]string {
 	}
 	if e.c.Agents.Has(scenario.AgentBalance) {
 		env["balance"] = "with the agents " + balanceWords("") + "; without them " + balanceWords(e.c.Balance.Without)
+	}
+	if e.hasAddress() {
+		env["vip"] = "with the agents " + holderWords(e.c, true) + "; without them " + holderWords(e.c, false)
 	}
 	return env
 }

@@ -114,7 +114,7 @@ func (e *engine) inject(ctx context.Context, a action) error {
 	if err := e.strike(ctx, a); err != nil {
 		return fmt.Errorf("inject %s: %w", a.name(), err)
 	}
-	if len(a.step.Cuts) > 0 {
+	if len(a.cuts()) > 0 {
 		if err := e.lab.Cut(ctx, a.cuts()...); err != nil {
 			if errors.Is(err, lab.ErrNotInForce) {
 				return fmt.Errorf("fault %s is not in force: %w", a.name(), err)
@@ -122,7 +122,26 @@ func (e *engine) inject(ctx context.Context, a action) error {
 			return fmt.Errorf("inject %s: %w", a.name(), err)
 		}
 	}
+	if err := e.powerOff(ctx, a.step.Off); err != nil {
+		return fmt.Errorf("inject %s: %w", a.name(), err)
+	}
 	fault.Verified = true
+	return nil
+}
+
+// powerOff kills what runs on nodes that are cut off already: nobody hears their
+// processes end.
+func (e *engine) powerOff(ctx context.Context, nodes []string) error {
+	for _, node := range nodes {
+		for _, p := range e.c.ProcessesOn(node) {
+			if p.Agent && !slices.Contains(e.agentProcesses(), p) {
+				continue
+			}
+			if err := e.kill(ctx, p); err != nil {
+				return fmt.Errorf("power off %s: %s: %w", node, p, err)
+			}
+		}
+	}
 	return nil
 }
 
@@ -153,6 +172,11 @@ func (e *engine) strike(ctx context.Context, a action) error {
 	}
 	for _, t := range a.step.Pause {
 		if err := e.each(t, func(p scenario.Process) error { return e.pause(ctx, p) }); err != nil {
+			return err
+		}
+	}
+	for _, t := range a.step.Release {
+		if err := e.each(t, func(p scenario.Process) error { return e.release(ctx, p) }); err != nil {
 			return err
 		}
 	}
@@ -204,6 +228,9 @@ func (e *engine) undo(ctx context.Context, a action) error {
 			f.To = now
 		}
 	}
+	if err := e.forget(a.step.Off); err != nil {
+		return fmt.Errorf("undo %s: %w", a.name(), err)
+	}
 	if cuts := a.cuts(); len(cuts) > 0 {
 		names := make([]string, len(cuts))
 		for i, c := range cuts {
@@ -229,8 +256,12 @@ func (e *engine) revive(ctx context.Context, s scenario.Step) error {
 			return err
 		}
 	}
+	ended := slices.Concat(s.Kill, s.Stop, s.Off)
+	if !e.agents {
+		ended = append(ended, s.Release...)
+	}
 	for _, rank := range []int{0, 1, 2} {
-		for _, t := range slices.Concat(s.Kill, s.Stop) {
+		for _, t := range ended {
 			err := e.each(t, func(p scenario.Process) error {
 				if startRank(p) != rank {
 					return nil
@@ -274,6 +305,7 @@ func (e *engine) heal(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healWithin)
 	defer cancel()
 	e.keepStatus(ctx)
+	e.noteNeighbours()
 	e.run.Healed = e.clock.now()
 	var errs []error
 	for _, a := range timetable(e.c.Faults, e.c.Phases.Hold) {

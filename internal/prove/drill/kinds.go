@@ -52,6 +52,14 @@ var agentKinds = map[string]agentKind{
 		command: "zonal", config: func(e *engine, p scenario.Process) any { return e.zonalConfig(p.Site) },
 		telemetry: at(zonalTelemetry), ready: "/healthz", source: "zonal/",
 	},
+	scenario.AgentVIP: {
+		command: "vip", config: func(e *engine, p scenario.Process) any { return e.vipConfig(p) },
+		telemetry: at(vipTelemetry), ready: "/readyz", source: "vip/", events: vipEvents, message: vipMessage,
+	},
+	scenario.AgentFront: {
+		command: "balance", config: func(e *engine, p scenario.Process) any { return e.frontConfig(p) },
+		telemetry: at(frontTelemetry), ready: "/readyz", source: "front/", events: balanceEvents, message: balanceMessage,
+	},
 }
 
 func kindOf(p scenario.Process) agentKind { return agentKinds[p.Kind()] }

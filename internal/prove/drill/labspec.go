@@ -1,6 +1,8 @@
 package drill
 
 import (
+	"slices"
+
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab"
 )
@@ -15,8 +17,11 @@ func labSpec(c *scenario.Case, agents bool, peer, dir string) (lab.Spec, error) 
 	spec.Dir, spec.Peer = dir, peer
 	spec.Sites = nil
 	for _, s := range c.Lab.Sites {
-		spec.Sites = append(spec.Sites, lab.Site{Name: s.Name, Zone: s.Zone, Witness: s.Witness})
+		spec.Sites = append(spec.Sites, lab.Site{Name: s.Name, Zone: s.Zone, Witness: s.Witness, Nodes: s.Nodes, APIServers: apiserversIn(c, s.Name)})
 	}
+	spec.Links = slices.DeleteFunc(spec.Links, func(l lab.Link) bool {
+		return !slices.Contains(c.SiteNames(), l.A) || !slices.Contains(c.SiteNames(), l.B)
+	})
 	if len(c.Lab.Links) > 0 {
 		spec.Links = nil
 		for _, l := range c.Lab.Links {
@@ -30,6 +35,15 @@ func labSpec(c *scenario.Case, agents bool, peer, dir string) (lab.Spec, error) 
 	spec.APIServers, spec.APIServer.EtcdCheck = c.APIServers, c.EtcdCheck
 	specKubernetes(&spec, c, agents)
 	return spec, nil
+}
+
+// apiserversIn is how many nodes of a site have one: every machine that holds the
+// address where its apiserver is ready.
+func apiserversIn(c *scenario.Case, site string) int {
+	if c.VIP.Health == scenario.HealthAPIServer && c.VIP.Site() == site {
+		return len(c.VIP.Nodes)
+	}
+	return 0
 }
 
 // specKubernetes says where the apiservers store, who keeps their endpoints, and

@@ -23,6 +23,8 @@ type watchers struct {
 
 	mu    sync.Mutex
 	views map[string]*view // by cluster
+	// spells tell who answers for the held address.
+	spells *spells
 }
 
 func (w *watchers) stop() {
@@ -43,7 +45,7 @@ func (w *watchers) leaderSite(cluster string) string {
 // watch starts one observer per member.
 func (e *engine) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	e.watchers = &watchers{ctx: ctx, cancel: cancel, views: map[string]*view{}}
+	e.watchers = &watchers{ctx: ctx, cancel: cancel, views: map[string]*view{}, spells: newSpells()}
 	e.run.Members = map[string]string{}
 	for _, cluster := range e.c.ClusterNames() {
 		v := newView(cluster)

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,7 +31,7 @@ func (e *engine) startProbers(ctx context.Context) error {
 	e.probers = map[string]*lab.Child{}
 	e.fresh = map[string]int{}
 	for _, site := range e.c.SiteNames() {
-		node, err := e.nodeOf(site)
+		node, err := e.lab.Node(e.c.ClientNode(site))
 		if err != nil {
 			return err
 		}
@@ -77,7 +79,7 @@ func (e *engine) probeConfig(control string, paths []scenario.Path) (probe.Confi
 	cfg := probe.Config{Control: probe.Control{Name: control}}
 	for _, p := range paths {
 		name := strings.TrimSuffix(p.Name, "/"+p.Kind+"/"+p.Mode)
-		if scenario.IsHTTP(p.Kind) {
+		if scenario.IsHTTP(p.Kind) || p.Addressed() {
 			name = strings.TrimSuffix(p.Name, "/"+p.Mode)
 		}
 		i := slices.IndexFunc(cfg.Targets, func(t probe.Target) bool { return t.Name == name })
@@ -90,7 +92,7 @@ func (e *engine) probeConfig(control string, paths []scenario.Path) (probe.Confi
 			i = len(cfg.Targets) - 1
 		}
 		t := &cfg.Targets[i]
-		if k := probe.Kind(p.Kind); !scenario.IsHTTP(p.Kind) && !slices.Contains(t.Kinds, k) {
+		if k := probe.Kind(p.Kind); !scenario.IsHTTP(p.Kind) && !p.Addressed() && !slices.Contains(t.Kinds, k) {
 			t.Kinds = append(t.Kinds, k)
 		}
 		if m := probe.Mode(p.Mode); !slices.Contains(t.Modes, m) {
@@ -104,6 +106,8 @@ func (e *engine) probeTarget(name string, p scenario.Path) (probe.Target, error)
 	switch {
 	case scenario.IsAPI(p.Kind):
 		return e.apiTarget(name, p)
+	case p.Addressed():
+		return e.addressTarget(name, p), nil
 	case p.Target == scenario.TargetGateway:
 		return probe.Target{
 			Name: name, URL: "http://" + gatewayListen + "/", Interval: p.Interval, Timeout: p.Timeout,
@@ -124,6 +128,16 @@ func (e *engine) probeTarget(name string, p scenario.Path) (probe.Target, error)
 		TLS:    &probe.TLS{CA: pki.CA, Cert: pki.ClientCert, Key: pki.ClientKey},
 		Labels: map[string]string{"site": p.Site},
 	}, nil
+}
+
+// addressTarget asks the station behind the held address.
+func (e *engine) addressTarget(name string, p scenario.Path) probe.Target {
+	at := net.JoinHostPort(e.heldAddress().String(), strconv.Itoa(stationPort))
+	url := "udp://" + at
+	if p.Kind == scenario.KindEcho {
+		url = "tcp://" + at + "?kind=echo"
+	}
+	return probe.Target{Name: name, URL: url, Interval: p.Interval, Timeout: p.Timeout, Labels: map[string]string{"site": p.Site}}
 }
 
 // apiTarget asks an apiserver, or the balancer of the client's node, as the
@@ -148,9 +162,18 @@ func (e *engine) apiTarget(name string, p scenario.Path) (probe.Target, error) {
 	return probe.Target{
 		Name: name, URL: "https://" + address + url, Interval: p.Interval, Timeout: p.Timeout,
 		Request: request,
-		TLS:     &probe.TLS{CA: pki.CA, Cert: cert, Key: key},
+		TLS:     &probe.TLS{CA: pki.CA, Cert: cert, Key: key, ServerName: serverName(p)},
 		Labels:  map[string]string{"site": p.Site},
 	}, nil
+}
+
+// serverName is whose certificate a client wants, "" for that of the address it
+// asks: no certificate of the lab names the held address.
+func serverName(p scenario.Path) string {
+	if p.Addressed() {
+		return apiserverName
+	}
+	return ""
 }
 
 // apiAddress is where a path to apiservers leads.
@@ -163,6 +186,12 @@ func (e *engine) apiAddress(p scenario.Path) (string, error) {
 		return serviceAddress, nil
 	case p.Balanced():
 		return balanceListen, nil
+	case p.Addressed():
+		port := lab.APIServerPort
+		if e.c.VIP.Health == scenario.HealthFront {
+			port = frontPort
+		}
+		return net.JoinHostPort(e.heldAddress().String(), strconv.Itoa(port)), nil
 	case server == nil:
 		return "", fmt.Errorf("path %s: there is no apiserver in site %s", p.Name, p.Target)
 	}
@@ -170,8 +199,16 @@ func (e *engine) apiAddress(p scenario.Path) (string, error) {
 }
 
 // casePath is the path of the case that a prober's path stands for: a prober
-// calls every request over HTTP "http", the case says what is asked.
-func casePath(name string) string { return strings.Replace(name, "/http/", "/", 1) }
+// calls every request over HTTP "http" and every question to an address
+// "datagram" or "echo", the case says what is asked.
+func casePath(name string) string {
+	for _, kind := range []probe.Kind{probe.KindHTTP, probe.KindDatagram, probe.KindEcho} {
+		if short := strings.Replace(name, "/"+string(kind)+"/", "/", 1); short != name && strings.Count(short, "/") > 2 {
+			return short
+		}
+	}
+	return name
+}
 
 // configFile writes a child's settings beside the lab, whose directory goes
 // with the lab.
@@ -180,13 +217,30 @@ func (e *engine) configFile(name string, v any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("write %s: %w", name, err)
 	}
-	path := filepath.Join(e.w.Dir(), "lab", name)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
+	return e.textFile(name, string(data))
+}
+
+// textFile is configFile for settings that are no YAML.
+func (e *engine) textFile(name, text string) (string, error) {
+	path, err := filepath.Abs(filepath.Join(e.w.Dir(), "lab", name))
+	if err != nil {
+		return "", fmt.Errorf("write settings: %w", err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("write settings: %w", err)
 	}
 	return path, nil
 }
 
+// placeOf is the node of a process.
+func (e *engine) placeOf(p scenario.Process) (*lab.Node, error) {
+	if p.Node != "" {
+		return e.lab.Node(p.Node)
+	}
+	return e.nodeOf(p.Site)
+}
+
+// nodeOf is the first node of a site, which has its servers.
 func (e *engine) nodeOf(site string) (*lab.Node, error) {
 	for _, n := range e.lab.Nodes() {
 		if n.Site() == site {

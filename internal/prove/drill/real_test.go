@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-ha/holdfast/internal/address/vip"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
@@ -21,11 +22,11 @@ import (
 )
 
 // TestMain lets the test binary stand in for holdfast: the engine starts its
-// own program as prober.
+// own program as prober and as agent.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "probe" {
+	if len(os.Args) > 1 && slices.Contains([]string{"probe", "vip"}, os.Args[1]) {
 		root := &cobra.Command{Use: "holdfast"}
-		root.AddCommand(probe.Command())
+		root.AddCommand(probe.Command(), vip.Command())
 		os.Exit(exit.Run(context.Background(), root))
 	}
 	os.Exit(m.Run())

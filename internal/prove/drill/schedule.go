@@ -69,6 +69,9 @@ func (a action) cuts() []lab.Cut {
 			Action: lab.CutAction(c.Action),
 		}
 	}
+	for _, node := range a.step.Off {
+		out = append(out, lab.Cut{Name: a.name() + "/off-" + node, From: node})
+	}
 	return out
 }
 
@@ -83,6 +86,10 @@ func (a action) kind() string {
 		return "pause"
 	case len(a.step.Unready) > 0:
 		return "unready"
+	case len(a.step.Off) > 0:
+		return "off"
+	case len(a.step.Release) > 0:
+		return "release"
 	}
 	return "stop"
 }
@@ -90,13 +97,13 @@ func (a action) kind() string {
 // detail is the fault in one line.
 func (a action) detail() string {
 	var parts []string
-	for _, c := range a.cuts() {
+	for _, c := range a.cuts()[:len(a.step.Cuts)] {
 		parts = append(parts, "cut "+c.String())
 	}
 	for _, v := range []struct {
 		verb    string
 		targets []string
-	}{{"kill", a.step.Kill}, {"pause", a.step.Pause}, {"stop", a.step.Stop}, {"take the etcd member from", a.step.Unready}} {
+	}{{"kill", a.step.Kill}, {"pause", a.step.Pause}, {"stop", a.step.Stop}, {"take the etcd member from", a.step.Unready}, {"power off", a.step.Off}, {"release", a.step.Release}} {
 		if len(v.targets) > 0 {
 			parts = append(parts, v.verb+" "+strings.Join(v.targets, ", "))
 		}
@@ -114,7 +121,10 @@ func (a action) struck(c *scenario.Case) (links []report.Link, sites []string) {
 			}
 		}
 	}
-	for _, target := range slices.Concat(a.step.Kill, a.step.Pause, a.step.Stop, a.step.Unready) {
+	for _, node := range a.step.Off {
+		sites = append(sites, siteOf(node))
+	}
+	for _, target := range slices.Concat(a.step.Kill, a.step.Pause, a.step.Stop, a.step.Unready, a.step.Release) {
 		procs, _ := c.Resolve(target) // validated with the scenario
 		for _, p := range procs {
 			if !slices.Contains(sites, p.Site) {

@@ -84,8 +84,8 @@ func prefixOf(v report.Variant) string {
 	return v.Name + "."
 }
 
-// figures are those of balancers and Services in both runs of a variant, by
-// their names in the report.
+// figures are those of balancers, Services and held addresses in both runs of a
+// variant, by their names in the report.
 func (g group) figures(v report.Variant) map[string]float64 {
 	out := map[string]float64{}
 	for _, side := range []struct {
@@ -101,6 +101,7 @@ func (g group) figures(v report.Variant) map[string]float64 {
 			figures = map[string]float64{}
 		}
 		maps.Copy(figures, serviceNumbers(side.rec))
+		maps.Copy(figures, addressNumbers(side.rec, side.run.Paths))
 		for name, value := range figures {
 			out[prefixOf(v)+side.name+"_"+name] = value
 		}

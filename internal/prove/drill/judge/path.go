@@ -154,7 +154,11 @@ func (j *run) judgeWindow(p *report.Path, path scenario.Path, e scenario.Expecta
 	}
 	p.Expected = &report.Window{MinMS: millis(w.Min), MaxMS: millis(w.Max), Why: w.Why}
 	p.Verdict = report.Pass
-	switch r := p.RecoveredMS; {
+	r := p.RecoveredMS
+	if w.FromLoss {
+		r = j.sinceLoss(p)
+	}
+	switch {
 	case r == nil:
 		p.Verdict, p.Reason = report.Fail, fmt.Sprintf("did not answer for good while the fault was in force (allowed %s)%s", secs(p.Expected.MaxMS), firstError(p))
 	case *r > p.Expected.MaxMS:

@@ -93,6 +93,12 @@ const (
 	KindJudged       = "own-apiserver"  // an agent changed its mind of its apiserver; keys problem, object
 	KindWrote        = "wrote"          // it wrote an object of all; keys object, why
 	KindRenewed      = "renewed"        // the engine started a process anew before the baseline; key process
+	KindAnswering    = "answering"      // a machine answers ARP for the held address; key node
+	KindCeased       = "ceased"         // it does not any more; dated by its last answer; key node
+	KindAddressOn    = "address-on"     // the address is on a machine's interface; key node
+	KindAddressOff   = "address-off"    // it is not any more; key node
+	KindNeighbour    = "neighbour"      // what somebody believes of the address; keys who, node, answering, stale
+	KindHolds        = "vip-state"      // an agent changed its state; keys state, cause
 	KindNodeReady    = "node-ready"     // a Node is Ready; key node
 	KindNodeNotReady = "node-not-ready" // it is not; keys node, status, reason
 )

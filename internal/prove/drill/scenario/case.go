@@ -28,6 +28,7 @@ type Case struct {
 	Alone      bool          `yaml:"alone,omitempty"`
 	Balance    Balance       `yaml:"balance,omitempty"`
 	Slices     Slices        `yaml:"slices,omitempty"`
+	VIP        VIP           `yaml:"vip,omitempty"`
 	NodesReady bool          `yaml:"nodesReady,omitempty"`
 	Phases     Phases        `yaml:"phases"`
 	Faults     []Step        `yaml:"faults"`
@@ -42,7 +43,7 @@ type Path struct {
 	Name string `yaml:"name"`
 	// Site is where the client stands, Cluster and Target the member asked. Of a
 	// path to apiservers, Cluster is where they store, and Target a site,
-	// "balance" or "service".
+	// "balance", "service" or "address".
 	Site     string        `yaml:"site"`
 	Cluster  string        `yaml:"cluster"`
 	Target   string        `yaml:"target"`
@@ -128,6 +129,11 @@ func (c *Case) resolveServers(s *Scenario, v Variant) {
 	if v.Slices != nil {
 		c.Slices = *v.Slices
 	}
+	c.VIP = s.VIP
+	if v.VIP != nil {
+		c.VIP = *v.VIP
+	}
+	c.VIP = c.VIP.fill()
 	if c.Agents.Has(AgentSlices) {
 		c.Slices.Without = cmp.Or(c.Slices.Without, ReconcilerLease)
 	}
@@ -260,6 +266,9 @@ func newPath(set Paths, site, cluster, target, kind, mode string) Path {
 func modesOf(kind string, modes []string) []string {
 	if strings.HasSuffix(kind, "watch") {
 		return []string{"stream"}
+	}
+	if kind == KindUDP {
+		return []string{"new"}
 	}
 	return either(modes, []string{"new", "reused"})
 }

@@ -39,6 +39,8 @@ type Scenario struct {
 	Alone   bool    `yaml:"alone,omitempty"`
 	Balance Balance `yaml:"balance,omitempty"`
 	Slices  Slices  `yaml:"slices,omitempty"`
+	// VIP is an address that several machines may hold.
+	VIP VIP `yaml:"vip,omitempty"`
 	// NodesReady wants every Node to stay Ready in the run with the agents.
 	NodesReady bool    `yaml:"nodesReady,omitempty"`
 	Phases     Phases  `yaml:"phases,omitempty"`
@@ -61,10 +63,12 @@ type Lab struct {
 	Links  []Link `yaml:"links,omitempty"`
 }
 
-// Site is a place with a power feed and one node.
+// Site is a place with a power feed.
 type Site struct {
 	Name string `yaml:"name"`
 	Zone string `yaml:"zone,omitempty"`
+	// Nodes is how many stand in the site (default 1); the first has the servers.
+	Nodes int `yaml:"nodes,omitempty"`
 	// Witness marks a site that votes and carries no workload.
 	Witness bool `yaml:"witness,omitempty"`
 }
@@ -106,13 +110,20 @@ type Step struct {
 	Cuts []Cut         `yaml:"cuts,omitempty"`
 	// Kill, Pause and Stop name a site ("b": its servers and agents), one
 	// member ("main/b"), one apiserver ("apiserver/b") or one agent
-	// ("agent:main/b", "agent:balance/b").
+	// ("agent:main/b", "agent:balance/b", "agent:vip/a2").
 	Kill  []string `yaml:"kill,omitempty"`
 	Pause []string `yaml:"pause,omitempty"`
 	Stop  []string `yaml:"stop,omitempty"`
 	// Unready names apiservers ("apiserver/b") that lose their etcd member and
 	// nothing else: they run and listen, and /readyz fails.
 	Unready []string `yaml:"unready,omitempty"`
+	// Off names nodes that lose their power: every frame at their port is dropped,
+	// their processes are killed, and what comes back has forgotten the addresses
+	// and rules that it had.
+	Off []string `yaml:"off,omitempty"`
+	// Release names agents of vip that are asked to hand over; in a run without
+	// the agents they are stopped.
+	Release []string `yaml:"release,omitempty"`
 	// For is how long it lasts and Every its period: together a flap.
 	For   time.Duration `yaml:"for,omitempty"`
 	Every time.Duration `yaml:"every,omitempty"`
@@ -137,16 +148,18 @@ type Cut struct {
 type Paths struct {
 	// Sites are the clients' sites (default all). Targets are "own" (the server
 	// in the client's own site), names of sites, "balance" (the balancer of the
-	// client's node), "service" (from a pod to default/kubernetes) or "gateway"
-	// (the proxy of the client's site); default own.
+	// client's node), "service" (from a pod to default/kubernetes), "gateway"
+	// (the proxy of the client's site) or "address" (the one that is held);
+	// default own.
 	Sites    []string `yaml:"sites,omitempty"`
 	Targets  []string `yaml:"targets,omitempty"`
 	Clusters []string `yaml:"clusters,omitempty"`
 	// Kinds are put, get (linearizable), serializable, watch for etcd, and what
 	// a kubelet asks an apiserver: api-get (its Node), api-put (renew its
 	// Lease), api-watch (a Service that changes ten times a second), and web (a
-	// page of the Service behind a gateway). Modes are new and reused. A watch is
-	// always a stream.
+	// page of the Service behind a gateway); of the held address udp (a datagram)
+	// and echo (a line over TCP). Modes are new and reused. A watch is always a
+	// stream, a datagram always new.
 	Kinds    []string      `yaml:"kinds,omitempty"`
 	Modes    []string      `yaml:"modes,omitempty"`
 	Interval time.Duration `yaml:"interval,omitempty"`
@@ -224,6 +237,7 @@ type Variant struct {
 	Agents     Agents            `yaml:"agents,omitempty"`
 	Balance    *Balance          `yaml:"balance,omitempty"`
 	Slices     *Slices           `yaml:"slices,omitempty"`
+	VIP        *VIP              `yaml:"vip,omitempty"`
 	Phases     Phases            `yaml:"phases,omitempty"`
 	Faults     []Step            `yaml:"faults,omitempty"`
 	Paths      []Paths           `yaml:"paths,omitempty"`

@@ -12,7 +12,7 @@ var (
 	nameForm  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 	etcdKinds = []string{"put", "get", "serializable", "watch"}
 	apiKinds  = []string{"api-get", "api-put", "api-watch"}
-	allKinds  = slices.Concat(etcdKinds, apiKinds, []string{kindWeb})
+	allKinds  = slices.Concat(etcdKinds, apiKinds, []string{kindWeb, KindUDP, KindEcho})
 	allModes  = []string{"new", "reused", "stream"}
 	allRoles  = []string{RoleAffected, RoleClean, RoleControl, RoleInfo}
 	allStates = []string{"", "all", "new", "established"}
@@ -60,7 +60,7 @@ func (s *Scenario) checkVariant(v Variant) error {
 
 // Validate reports the first mistake of a resolved case.
 func (c *Case) Validate() error {
-	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkAgents, c.checkKubernetes, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
+	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkAgents, c.checkKubernetes, c.checkVIP, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -159,8 +159,8 @@ func (c *Case) checkStep(f Step) error {
 		return fmt.Errorf("for, every: %s, %s; durations are not negative", f.For, f.Every)
 	case f.Every > 0 && (f.For == 0 || f.For >= f.Every):
 		return fmt.Errorf("every: %s with for: %s never heals; choose a for: that is shorter", f.Every, f.For)
-	case len(f.Cuts)+len(f.Kill)+len(f.Pause)+len(f.Stop)+len(f.Unready) == 0:
-		return fmt.Errorf("%s: breaks nothing; give cuts, kill, pause, stop or unready", f.Name)
+	case len(f.Cuts)+len(f.Kill)+len(f.Pause)+len(f.Stop)+len(f.Unready)+len(f.Off)+len(f.Release) == 0:
+		return fmt.Errorf("%s: breaks nothing; give cuts, kill, pause, stop, unready, off or release", f.Name)
 	}
 	for i, cut := range f.Cuts {
 		if err := c.checkCut(cut); err != nil {
@@ -171,6 +171,9 @@ func (c *Case) checkStep(f Step) error {
 		if _, err := c.Resolve(target); err != nil {
 			return err
 		}
+	}
+	if err := c.checkPower(f); err != nil {
+		return err
 	}
 	return c.checkUnready(f.Unready)
 }
@@ -217,14 +220,15 @@ func (c *Case) checkPaths() error {
 			oneOf(at+".kinds", p.Kind, allKinds),
 			oneOf(at+".modes", p.Mode, allModes),
 			c.checkServer(at, p),
+			c.checkAddressed(at, p),
 			c.checkClient(at, p),
 		} {
 			if e != nil {
 				return e
 			}
 		}
-		if p.Interval < 10*time.Millisecond || p.Timeout < p.Interval || p.Timeout > time.Minute {
-			return fmt.Errorf("%s: interval %s timeout %s; choose interval ≥ 10ms and interval ≤ timeout ≤ 1m", at, p.Interval, p.Timeout)
+		if least := p.leastInterval(); p.Interval < least || p.Timeout < p.Interval || p.Timeout > time.Minute {
+			return fmt.Errorf("%s: interval %s timeout %s; choose interval ≥ %s and interval ≤ timeout ≤ 1m", at, p.Interval, p.Timeout, least)
 		}
 	}
 	return c.checkProducts()
@@ -235,7 +239,7 @@ func (c *Case) checkPaths() error {
 func (c *Case) checkProducts() error {
 	groups := map[[3]string][]Path{}
 	for _, p := range c.Paths {
-		if IsHTTP(p.Kind) {
+		if IsHTTP(p.Kind) || p.Addressed() {
 			continue // each kind is a target of its own for the prober
 		}
 		key := [3]string{p.Site, p.Cluster, p.Target}

@@ -16,11 +16,11 @@ func IsHTTP(kind string) bool { return IsAPI(kind) || kind == kindWeb }
 // checkAgents refuses agents that do not exist or have nothing to do.
 func (c *Case) checkAgents() error {
 	for _, a := range c.Agents {
-		if err := oneOf("agents", a, []string{AgentLeader, AgentBalance, AgentSlices, AgentZonal, AgentEtcdBalance, AgentNone}); err != nil {
+		if err := oneOf("agents", a, []string{AgentLeader, AgentBalance, AgentSlices, AgentZonal, AgentEtcdBalance, AgentVIP, AgentFront, AgentNone}); err != nil {
 			return err
 		}
 	}
-	for _, name := range append([]string{apiserverGroup}, siteAgents...) {
+	for _, name := range slices.Concat([]string{apiserverGroup}, siteAgents, nodeAgents) {
 		if slices.Contains(c.ClusterNames(), name) {
 			return fmt.Errorf("clusters: %q is what faults call the %s of a site; rename the cluster", name, name)
 		}

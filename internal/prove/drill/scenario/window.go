@@ -77,6 +77,20 @@ type Timers struct {
 	// GiveUp is how long a client waits on a silent kept connection before it
 	// takes another (package probe), and Timeout how long for one answer.
 	GiveUp, Timeout time.Duration
+	// Advert is between two adverts of the agents that hold an address, PeerAdvert
+	// of what does in the run without them; Lease is the agents' lease, Write one
+	// write to its record.
+	Advert, PeerAdvert, Lease, Write time.Duration
+	// Check is the promise of package health: a server that is silent has failed
+	// within 2.1 s. FrontCheck is the same for a balancer that is asked every
+	// 100 ms and refuses. HandOver is from a failed check to the next holder.
+	Check, FrontCheck, HandOver time.Duration
+	// Repeat is TCP's shortest time until it repeats (RFC 6298 as Linux has it,
+	// TCP_RTO_MIN).
+	Repeat time.Duration
+	// Noise is Margin for addresses, whose windows are fractions of a second: as
+	// much as an echo over the loopback may take before a run is inconclusive.
+	Noise time.Duration
 	// Kept says that the path keeps its connection, which takes Reset and
 	// Reconnect, not Move.
 	Kept bool
@@ -102,6 +116,9 @@ func DefaultTimers() Timers {
 
 		Move: 1500 * time.Millisecond, Reset: 2500 * time.Millisecond, Reconnect: 300 * time.Millisecond,
 		EtcdCheck: defaultEtcdCheck, Serve: time.Second, Start: 15 * time.Second, Slack: 500 * time.Millisecond,
+		Advert: DefaultAdvert, PeerAdvert: time.Second, Lease: 2500 * time.Millisecond, Write: 100 * time.Millisecond,
+		Check: 2100 * time.Millisecond, FrontCheck: 200 * time.Millisecond, HandOver: 50 * time.Millisecond,
+		Repeat: 200 * time.Millisecond, Noise: 250 * time.Millisecond,
 		Leave: 4 * time.Second, Adopt: DefaultAdopted, Sync: time.Second, GiveUp: 10 * time.Second, Timeout: DefaultTimeout,
 	}
 }
@@ -115,6 +132,9 @@ type Window struct {
 	// answer; 0 when that plays no part. Max is then only what a hold must
 	// outlast.
 	Served time.Duration
+	// FromLoss says that it counts from the first lost request, not from the
+	// injection.
+	FromLoss bool
 }
 
 // term is one addend of a window and the reason for it.
@@ -134,6 +154,12 @@ var windows = map[string]func(Timers) Window{
 	"balance-served":  served,
 
 	"etcd-balance": leaderless,
+
+	"vip-silent":      silent,
+	"vip-silent-peer": silentPeer,
+	"vip-lease":       leased,
+	"vip-health":      unhealthy,
+	"vip-front":       fronted,
 
 	"service-split":   serviceSplit,
 	"service-adopt":   serviceAdopt,
@@ -229,6 +255,9 @@ func (c *Case) TimersOf(cluster string) Timers {
 		}
 	}
 	t.EtcdCheck = cmp.Or(c.EtcdCheck, t.EtcdCheck)
+	if len(c.VIP.Nodes) > 0 {
+		t.Advert, t.PeerAdvert = c.VIP.Interval, c.VIP.PeerAdvert()
+	}
 	for _, f := range c.Faults {
 		t.Period = max(t.Period, f.Every)
 		t.Down = max(t.Down, f.For)
@@ -241,7 +270,7 @@ func (c *Case) TimersOf(cluster string) Timers {
 // to count.
 func (c *Case) WindowOf(p Path, name string) (Window, error) {
 	t := c.TimersOf(p.Cluster)
-	if p.Balanced() || p.InPod() {
+	if p.Balanced() || p.InPod() || p.Addressed() {
 		t.Kept, t.Interval, t.Timeout = p.Kept(), p.Interval, p.Timeout
 	}
 	return t.Window(name)
