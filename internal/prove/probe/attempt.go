@@ -14,7 +14,7 @@ type outcome struct {
 	local, peer string
 	// hops is not nil where the kernel said where a route leads.
 	hops []string
-	by          string
+	by   string
 }
 
 // attempter makes attempts on one path. Attempts may overlap.
