@@ -22,10 +22,7 @@ type everywhere struct {
 	mu     sync.Mutex
 	faults map[string]string
 	beat   time.Time
-	held   bool
-	// leaving is until when packets are answered that were under way when routers
-	// were told to send no more; zero: they are to send them.
-	leaving time.Time
+	share  share
 }
 
 func newEverywhere(a *agent, g *group) (*everywhere, error) {
@@ -49,9 +46,18 @@ const (
 func (e *everywhere) run(ctx context.Context) {
 	e.prepare()
 	for ctx.Err() == nil {
-		e.sleep(ctx, e.turn(time.Now()))
+		e.sleep(ctx, e.turn(time.Now(), false))
 	}
-	e.retreat(context.WithoutCancel(ctx))
+	for endless := context.WithoutCancel(ctx); e.holds(); {
+		e.sleep(endless, e.turn(time.Now(), true))
+	}
+	e.turn(time.Now(), true)
+}
+
+func (e *everywhere) holds() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.share.held
 }
 
 func (e *everywhere) sleep(ctx context.Context, d time.Duration) {
@@ -108,28 +114,57 @@ func onLink(a netip.Addr) string {
 }
 
 // turn does what is due and returns when to come again.
-func (e *everywhere) turn(now time.Time) time.Duration {
+func (e *everywhere) turn(now time.Time, ending bool) (nap time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.beat = now
+	want := e.look()
+	state, cause := stateBackup, "fault"
+	if ending {
+		want, state, cause = min(want, unwanted), stateInitialize, "stop"
+	}
+	do := e.share.next(now, want)
+	if do == withdraw {
+		grace := e.holder.withdraw
+		if ending {
+			grace = e.holder.retreat
+		}
+		e.share.leaving = now.Add(grace())
+		do = e.share.next(now, want)
+	}
+	switch do {
+	case serve:
+		e.serve(now)
+	case linger:
+		if e.holder.Renew(anycastTerm) == nil {
+			e.group.enter(e.agent, stateYielding, cause, now)
+			return min(e.share.leaving.Sub(now), anycastEvery)
+		}
+		e.drop(state, cause)
+	default:
+		e.drop(state, cause)
+	}
+	return anycastEvery
+}
+
+// look says whether the address is to be here, and notes why not.
+func (e *everywhere) look() wish {
 	e.faults = map[string]string{}
 	name := e.group.settings.Interface
 	if f := hold.Look(name, e.agent.held); f.Index == 0 || !f.Up && name != loopback {
 		e.faults[faultInterface] = fmt.Sprintf("%s is missing or down; it is waited for", name)
-		e.drop(stateBackup, "fault")
-		return anycastEvery
+		return impossible
 	}
 	if reason, _ := e.group.gate.verdict(); reason != "" {
 		e.faults[faultHealth] = reason
-		return e.depart(now)
+		return unwanted
 	}
-	e.serve(now)
-	return anycastEvery
+	return wanted
 }
 
 // serve answers, and has routers send packets here.
 func (e *everywhere) serve(now time.Time) {
-	if e.held && e.leaving.IsZero() && e.holder.Renew(anycastTerm) == nil {
+	if e.share.held && e.share.leaving.IsZero() && e.holder.Renew(anycastTerm) == nil {
 		return
 	}
 	if err := e.holder.Take(now, anycastTerm); err != nil {
@@ -137,62 +172,19 @@ func (e *everywhere) serve(now time.Time) {
 		e.drop(stateBackup, "fault")
 		return
 	}
-	e.held, e.leaving = true, time.Time{}
+	e.share = share{held: true}
 	e.group.enter(e.agent, stateActive, "healthy", now)
-}
-
-// depart has routers send packets elsewhere, and answers those under way.
-func (e *everywhere) depart(now time.Time) time.Duration {
-	if e.held && e.leaving.IsZero() {
-		e.leaving = now.Add(e.holder.withdraw())
-	}
-	return e.linger(now, stateBackup, "fault")
-}
-
-// linger answers until it is time to stop.
-func (e *everywhere) linger(now time.Time, state, cause string) time.Duration {
-	left := e.leaving.Sub(now)
-	if !e.held || left <= 0 {
-		e.drop(state, cause)
-		return anycastEvery
-	}
-	if err := e.holder.Renew(anycastTerm); err != nil {
-		e.drop(state, cause)
-		return anycastEvery
-	}
-	e.group.enter(e.agent, stateYielding, cause, now)
-	return min(left, anycastEvery)
 }
 
 // drop takes the address away.
 func (e *everywhere) drop(state, cause string) {
-	if e.held {
+	if e.share.held {
 		if err := e.holder.Drop(); err != nil {
 			e.agent.log.Warn("address not removed; the gate keeps it mute", keyGroup, e.group.settings.Name, keyError, err)
 		}
 	}
-	e.held, e.leaving = false, time.Time{}
+	e.share = share{}
 	e.group.enter(e.agent, state, cause, time.Now())
-}
-
-// retreat is the end: it answers until routers have found others.
-func (e *everywhere) retreat(ctx context.Context) {
-	e.mu.Lock()
-	if e.held && e.leaving.IsZero() {
-		e.leaving = time.Now().Add(e.holder.retreat())
-	}
-	e.mu.Unlock()
-	for {
-		e.mu.Lock()
-		e.beat = time.Now()
-		nap := e.linger(e.beat, stateInitialize, "stop")
-		held := e.held
-		e.mu.Unlock()
-		if !held {
-			return
-		}
-		e.sleep(ctx, nap)
-	}
 }
 
 // changed implements contender.
