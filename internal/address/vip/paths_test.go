@@ -2,6 +2,7 @@ package vip
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -102,7 +103,12 @@ bgp: {as: 65010, peers: [{address: 192.0.2.2, as: 65001, bfd: {interval: 50ms}}]
 	ended := make(chan error, 2)
 	go func() { ended <- g.Station(1).Do(func() error { return ours.run(ctx) }) }()
 	go func() { ended <- g.Station(2).Do(func() error { return theirs.Run(ctx) }) }()
-	t.Cleanup(func() { cancel(); <-ended; <-ended })
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-ended, <-ended); err != nil {
+			t.Error(err)
+		}
+	})
 
 	heard := make(chan bfd.State, 100)
 	peer := netip.MustParseAddr("192.0.2.2")
