@@ -1,6 +1,7 @@
 package vip
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -23,8 +24,17 @@ func Command() *cobra.Command {
 		Long: "One agent on each machine that may hold the addresses. They agree by VRRP, or by a Lease\n" +
 			"of Kubernetes or a key of etcd, on which of them answers, under a health gate.",
 	}
-	cmd.AddCommand(runCommand(), statusCommand(), releaseCommand(), manifestCommand(), imports.Command())
+	cmd.AddCommand(runCommand(), statusCommand(), releaseCommand(), manifestCommand(), imports.Command(loads))
 	return cmd
+}
+
+// loads says why the agent would not take a file.
+func loads(yaml []byte) error {
+	s := defaultSettings()
+	if err := config.Decode(bytes.NewReader(yaml), "vip.yaml", &s); err != nil {
+		return err
+	}
+	return s.complete()
 }
 
 func bindFlags(cmd *cobra.Command, s *Settings, path *string) {

@@ -10,7 +10,7 @@ import (
 
 // script is vrrp_script NAME { script, interval, timeout, rise, fall, weight }.
 func (k *keepalived) script(s *statement) {
-	h := &health{Name: s.word(1), Kind: "exec", Period: duration(time.Second), Rise: 1, Fall: 1}
+	h := &health{Name: plain(s.word(1)), Kind: "exec", Period: duration(time.Second), Rise: 1, Fall: 1}
 	for _, d := range s.block {
 		switch d.name() {
 		case "script":
@@ -40,11 +40,23 @@ func (k *keepalived) script(s *statement) {
 		k.mistake(s.where(), "script is missing; name the program to run")
 		return
 	}
-	if h.Timeout == 0 {
+	k.fit(s.where(), h)
+	k.simplify(h)
+	k.checks["track_script "+s.word(1)] = h
+}
+
+// fit brings the times of a check within what is possible here.
+func (c *collector) fit(where string, h *health) {
+	if h.Period < duration(time.Millisecond) {
+		c.note(where, "an interval of %s is not carried over: the shortest is 1ms", time.Duration(h.Period))
+		h.Period = duration(time.Millisecond)
+	}
+	if h.Timeout > h.Period {
+		c.note(where, "a timeout of %s is not carried over: a check is over before the next, %s later", time.Duration(h.Timeout), time.Duration(h.Period))
+	}
+	if h.Timeout == 0 || h.Timeout > h.Period {
 		h.Timeout = h.Period
 	}
-	k.simplify(h)
-	k.checks["track_script "+h.Name] = h
 }
 
 // simplify recognizes a script that only looks for a process, which is asked of
@@ -53,9 +65,9 @@ func (k *keepalived) simplify(h *health) {
 	c := h.Command
 	switch program := path.Base(c[0]); {
 	case program == "killall" && len(c) == 3 && c[1] == "-0":
-		h.Process = path.Base(c[2])
+		h.Process = comm(c[2])
 	case (program == "pidof" || program == "pgrep") && len(c) == 2 && !strings.HasPrefix(c[1], "-"):
-		h.Process = path.Base(c[1])
+		h.Process = comm(c[1])
 	default:
 		if slices.ContainsFunc(c, func(w string) bool { return strings.ContainsAny(w, "|&;<>$`*") }) {
 			h.Command = []string{"/bin/sh", "-c", strings.Join(c, " ")}
@@ -63,6 +75,12 @@ func (k *keepalived) simplify(h *health) {
 		return
 	}
 	h.Kind, h.Command, h.Timeout = "process", nil, 0
+}
+
+// comm is the name of a program as the kernel knows it: 15 bytes.
+func comm(program string) string {
+	name := path.Base(program)
+	return name[:min(len(name), 15)]
 }
 
 // fields splits a command as a shell would, without its expansions.
@@ -95,11 +113,11 @@ func fields(text string) []string {
 }
 
 func (k *keepalived) process(s *statement) {
-	h := &health{Name: s.word(1), Kind: "process", Rise: 1, Fall: 1}
+	h := &health{Name: plain(s.word(1)), Kind: "process", Rise: 1, Fall: 1}
 	for _, d := range s.block {
 		switch d.name() {
 		case "process":
-			h.Process = path.Base(d.word(1))
+			h.Process = comm(d.word(1))
 			if len(d.words) > 2 {
 				k.note(d.where(), "arguments are not carried over: any process of the name %s counts", h.Process)
 			}
@@ -113,7 +131,7 @@ func (k *keepalived) process(s *statement) {
 		k.mistake(s.where(), "process is missing; name the program to look for")
 		return
 	}
-	k.checks["track_process "+h.Name] = h
+	k.checks["track_process "+s.word(1)] = h
 }
 
 // file is vrrp_track_file NAME { file PATH, weight N }. Its content is a
@@ -139,7 +157,7 @@ func (k *keepalived) track(d *statement, g *group) {
 		h := &health{}
 		switch d.name() {
 		case "track_interface":
-			*h = health{Name: t.name(), Kind: "carrier", Interface: t.name()}
+			*h = health{Name: plain(t.name()), Kind: "carrier", Interface: t.name()}
 		case "track_script", "track_process":
 			defined := k.checks[d.name()+" "+t.name()]
 			if defined == nil {
@@ -238,7 +256,7 @@ func members(group *statement) []string {
 func (k *keepalived) finish(tree []*statement) {
 	there := map[string]*group{}
 	for _, g := range k.document.Groups {
-		there[g.Name] = g
+		there[g.from] = g
 	}
 	for _, s := range tree {
 		if s.name() != "vrrp_sync_group" {

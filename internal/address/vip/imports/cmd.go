@@ -12,8 +12,9 @@ import (
 // mostInput bounds a file; the largest settings of either program are far below.
 const mostInput = 1 << 20
 
-// Command is `holdfast vip import`.
-func Command() *cobra.Command {
+// Command is `holdfast vip import`. load says why the agent would not take what
+// came out, such as that there are names to fill in: that is said as well.
+func Command(load func(yaml []byte) error) *cobra.Command {
 	from := ""
 	cmd := &cobra.Command{
 		Use:   "import FILE",
@@ -29,6 +30,9 @@ func Command() *cobra.Command {
 			r, err := convert(from, data)
 			if err != nil {
 				return refuse(cmd.ErrOrStderr(), args[0], err)
+			}
+			if err := load(r.YAML); err != nil {
+				r.Notes = append(r.Notes, fmt.Sprintf("to be mended before it can be run: %v", err))
 			}
 			for _, n := range r.Notes {
 				fmt.Fprintln(cmd.ErrOrStderr(), n)

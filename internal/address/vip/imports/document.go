@@ -38,6 +38,7 @@ type document struct {
 }
 
 type group struct {
+	from      string    // name in the file
 	Name      string    `yaml:"name"`
 	Addresses []string  `yaml:"addresses,flow"`
 	Interface string    `yaml:"interface,omitempty"`

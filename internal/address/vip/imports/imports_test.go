@@ -22,7 +22,7 @@ func TestFiles(t *testing.T) {
 			continue
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			cmd := Command()
+			cmd := Command(func([]byte) error { return nil })
 			var out, errs bytes.Buffer
 			cmd.SetOut(&out)
 			cmd.SetErr(&errs)
@@ -111,7 +111,7 @@ func TestMistakesAreOneLineEach(t *testing.T) {
 	if err := os.WriteFile(file, []byte(head+"priority high\nstate SLAVE\n}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := Command()
+	cmd := Command(func([]byte) error { return nil })
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	var out, errs bytes.Buffer
 	cmd.SetOut(&out)

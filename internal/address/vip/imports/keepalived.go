@@ -2,6 +2,7 @@ package imports
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -105,11 +106,11 @@ func (k *keepalived) instance(s *statement) {
 	}
 	yes := true
 	g := &group{
-		Name: s.word(1), Announce: []string{"arp"},
+		from: s.word(1), Name: k.named(s.word(1)), Announce: []string{"arp"},
 		VRRP: &vrrp{Version: k.version, Priority: 100, Interval: duration(time.Second), Preempt: true, StartDelay: duration(k.delay), Accept: &yes},
 	}
-	if sync := k.sync[g.Name]; sync != nil {
-		g.VRRP.Sync = sync.word(1)
+	if sync := k.sync[s.word(1)]; sync != nil {
+		g.VRRP.Sync = plain(sync.word(1))
 	}
 	i := &instance{keepalived: k, statement: s, group: g}
 	for _, d := range s.block {
@@ -117,6 +118,39 @@ func (k *keepalived) instance(s *statement) {
 	}
 	i.finish()
 	k.document.Groups = append(k.document.Groups, g)
+}
+
+// named is the name of a group for that of an instance; two that differ in what
+// is not carried over get numbers.
+func (k *keepalived) named(text string) string {
+	name := plain(text)
+	for n := 2; slices.ContainsFunc(k.document.Groups, func(g *group) bool { return g.Name == name }); n++ {
+		suffix := "-" + strconv.Itoa(n)
+		name = plain(text)
+		name = strings.TrimRight(name[:min(len(name), longestName-len(suffix))], ".-") + suffix
+	}
+	return name
+}
+
+// longestName of a group, which may stand in the name of a Kubernetes object.
+const longestName = 63
+
+// plain makes a name of small letters, digits, dots and dashes.
+func plain(text string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '-':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, text)
+	name = strings.Trim(name[:min(len(name), longestName)], ".-")
+	if name == "" {
+		return "group"
+	}
+	return name
 }
 
 // instance is one vrrp_instance on its way to a group.
@@ -287,6 +321,21 @@ func (i *instance) finish() {
 	}
 	if *v.Accept {
 		v.Accept = nil
+	}
+	i.interval()
+}
+
+// interval is brought to what the version carries.
+func (i *instance) interval() {
+	v := i.group.VRRP
+	unit, most := 10*time.Millisecond, 40950*time.Millisecond
+	if v.Version == 2 {
+		unit, most = time.Second, 255*time.Second
+	}
+	was := time.Duration(v.Interval)
+	if is := max(unit, min(most, was.Round(unit))); is != was {
+		i.note(i.statement.where(), "advert_int: version %d carries multiples of %s up to %s; %s was made %s, and all routers of the address must have the same", v.Version, unit, most, was, is)
+		v.Interval = duration(is)
 	}
 }
 

@@ -238,6 +238,9 @@ func (v *kubeVIP) health(g *group) {
 		host = net.JoinHostPort(strings.Trim(host, "[]"), map[string]string{"https": "443", "http": "80"}[h.Kind])
 	}
 	h.Address, h.Path = host, "/"+path
+	if h.Period > 0 {
+		v.fit("control_plane_health_check_timeout_seconds", h)
+	}
 	g.Health = append(g.Health, h)
 }
 
