@@ -28,6 +28,9 @@ var observerMAC = net.HardwareAddr{0x02, 0x68, 0x66, 0x64, 0x72, 0x01}
 
 // heldAddress is the address of a case with vip: .100 on the link of its site.
 func (e *engine) heldAddress() netip.Addr {
+	if e.anycast() {
+		return anycastAddress
+	}
 	node, err := e.lab.Node(e.c.VIP.Nodes[0])
 	if err != nil {
 		return netip.Addr{}
@@ -37,28 +40,23 @@ func (e *engine) heldAddress() netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// hasAddress says whether the case has an address that is held.
-func (e *engine) hasAddress() bool { return len(e.c.VIP.Nodes) > 0 }
+// hasAddress says whether the case has an address that one machine holds.
+func (e *engine) hasAddress() bool { return len(e.c.VIP.Nodes) > 0 && !e.c.VIP.Anycast() }
 
 // startAddress has every machine answer, the first hold the address and the
 // others stand by.
 func (e *engine) startAddress(ctx context.Context) error {
+	if e.anycast() {
+		return e.startAnycast(ctx)
+	}
 	if !e.hasAddress() {
 		return nil
 	}
 	if err := e.makeSockets(); err != nil {
 		return err
 	}
-	for _, name := range e.c.VIP.Nodes {
-		node, err := e.lab.Node(name)
-		if err != nil {
-			return err
-		}
-		s, err := newStation(node)
-		if err != nil {
-			return err
-		}
-		e.stations = append(e.stations, s)
+	if err := e.makeStations(); err != nil {
+		return err
 	}
 	if err := e.watchAddress(); err != nil {
 		return err
@@ -80,6 +78,22 @@ func (e *engine) startAddress(ctx context.Context) error {
 		if i == 0 && !until(ctx, heldWithin, func() bool { return e.holder() == name }) {
 			return fmt.Errorf("%s does not answer for %s within %s; see logs/%s.log", name, e.heldAddress(), heldWithin, agentName(p))
 		}
+	}
+	return nil
+}
+
+// makeStations has every machine answer at whatever addresses it has.
+func (e *engine) makeStations() error {
+	for _, name := range e.c.VIP.Nodes {
+		node, err := e.lab.Node(name)
+		if err != nil {
+			return err
+		}
+		s, err := newStation(node)
+		if err != nil {
+			return err
+		}
+		e.stations = append(e.stations, s)
 	}
 	return nil
 }

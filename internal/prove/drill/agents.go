@@ -135,6 +135,8 @@ func (e *engine) agentCommand(p scenario.Process) ([]string, error) {
 	case !e.inPlace(p):
 	case p.Kind() == scenario.AgentFront:
 		return e.haproxyCommand(p)
+	case e.anycast():
+		return e.frrCommand(p)
 	default:
 		return e.keepalivedCommand(p)
 	}
@@ -251,7 +253,7 @@ func (e *engine) awaitPeer(ctx context.Context, p scenario.Process) error {
 	known := func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return child.Err() != nil || p.Kind() != scenario.AgentVIP || e.peerStates[p] != ""
+		return child.Err() != nil || p.Kind() != scenario.AgentVIP || e.anycast() || e.peerStates[p] != ""
 	}
 	switch {
 	case !until(ctx, readyWithin, known):

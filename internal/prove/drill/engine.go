@@ -45,6 +45,8 @@ type engine struct {
 	// stations answer at the held address; macs maps the machines' MAC addresses
 	// to their names.
 	stations []*station
+	// router is that of an address that is announced.
+	router   *lab.Router
 	macs     map[string]string
 	sockets  string          // directory of the agents' control sockets
 	versions map[string]bool // of etcd, as its members say
@@ -158,6 +160,7 @@ func (e *engine) build(ctx context.Context) error {
 		e.startGateways,
 		e.awaitMirrored,
 		e.startProbers,
+		e.startRouteProber,
 		e.warmUp,
 	} {
 		if err := step(ctx); err != nil {
@@ -304,7 +307,9 @@ func (e *engine) environment() map[string]string {
 	if e.c.Agents.Has(scenario.AgentBalance) {
 		env["balance"] = "with the agents " + balanceWords("") + "; without them " + balanceWords(e.c.Balance.Without)
 	}
-	if e.hasAddress() {
+	if e.anycast() {
+		env["vip"] = "with the agents " + announcerWords(e.c, true) + "; without them " + announcerWords(e.c, false)
+	} else if e.hasAddress() {
 		env["vip"] = "with the agents " + holderWords(e.c, true) + "; without them " + holderWords(e.c, false)
 	}
 	return env

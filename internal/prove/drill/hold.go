@@ -180,6 +180,11 @@ func (e *engine) strike(ctx context.Context, a action) error {
 			return err
 		}
 	}
+	for _, node := range a.step.Drain {
+		if err := e.drain(ctx, node); err != nil {
+			return err
+		}
+	}
 	return e.detach(ctx, a.step.Unready)
 }
 
@@ -246,6 +251,11 @@ func (e *engine) undo(ctx context.Context, a action) error {
 // revive starts or continues the processes of a step: members, then the
 // apiservers that need them, then agents.
 func (e *engine) revive(ctx context.Context, s scenario.Step) error {
+	for _, node := range s.Drain {
+		if err := e.uncordon(ctx, node); err != nil {
+			return err
+		}
+	}
 	for _, t := range s.Unready {
 		if err := e.each(t, func(p scenario.Process) error { return e.apiservers[p.Site].Attach(ctx) }); err != nil {
 			return err

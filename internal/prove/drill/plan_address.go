@@ -12,6 +12,10 @@ func planAddress(line func(string, ...any), c *scenario.Case) {
 	if len(v.Nodes) == 0 {
 		return
 	}
+	if v.Anycast() {
+		planAnycast(line, c)
+		return
+	}
 	line("  an address on the link of site %s: %s answers for it at first, %s may take over", v.Site(), v.Nodes[0], strings.Join(v.Nodes[1:], ", "))
 	switch v.Health {
 	case scenario.HealthAPIServer:
@@ -29,6 +33,10 @@ func planAddress(line func(string, ...any), c *scenario.Case) {
 func planAddressBounds(line func(string, ...any), c *scenario.Case) {
 	v := c.VIP
 	if len(v.Nodes) == 0 {
+		return
+	}
+	if v.Anycast() {
+		planHops(line, c)
 		return
 	}
 	planBounds(line, "moves of the address, to the end of the run", v.Moves)

@@ -36,7 +36,11 @@ func (e *engine) startProbers(ctx context.Context) error {
 			return err
 		}
 		onNode, inPod := e.clientsOf(site)
-		if err := e.startProber(ctx, node, "probe-"+site, site+"/control", onNode); err != nil {
+		var where spawner = node
+		if e.c.VIP.Pods() {
+			where = e.router // every node is one of the cluster, whose kube-proxy takes a short cut
+		}
+		if err := e.startProber(ctx, where, "probe-"+site, site+"/control", onNode); err != nil {
 			return err
 		}
 		if err := e.startProber(ctx, e.pods[site], "probe-pod-"+site, site+"/control/pod", inPod); err != nil {
@@ -56,6 +60,11 @@ func (e *engine) startProber(ctx context.Context, where spawner, name, control s
 	if err != nil {
 		return err
 	}
+	return e.runProber(ctx, where, name, cfg)
+}
+
+// runProber runs a prober with its settings.
+func (e *engine) runProber(ctx context.Context, where spawner, name string, cfg probe.Config) error {
 	file, err := e.configFile(name+".yaml", cfg)
 	if err != nil {
 		return err
@@ -69,7 +78,7 @@ func (e *engine) startProber(ctx context.Context, where spawner, name, control s
 		return fmt.Errorf("start prober: %w", err)
 	}
 	e.probers[name] = child
-	e.run.Controls = append(e.run.Controls, control)
+	e.run.Controls = append(e.run.Controls, cfg.Control.Name)
 	e.expectLife(name, child)
 	return nil
 }
@@ -134,8 +143,11 @@ func (e *engine) probeTarget(name string, p scenario.Path) (probe.Target, error)
 func (e *engine) addressTarget(name string, p scenario.Path) probe.Target {
 	at := net.JoinHostPort(e.heldAddress().String(), strconv.Itoa(stationPort))
 	url := "udp://" + at
-	if p.Kind == scenario.KindEcho {
+	switch {
+	case p.Kind == scenario.KindEcho:
 		url = "tcp://" + at + "?kind=echo"
+	case e.c.VIP.Pods():
+		url = fmt.Sprintf("http://%s:%d/", e.heldAddress(), ingressPort)
 	}
 	return probe.Target{Name: name, URL: url, Interval: p.Interval, Timeout: p.Timeout, Labels: map[string]string{"site": p.Site}}
 }

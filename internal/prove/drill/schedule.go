@@ -90,6 +90,8 @@ func (a action) kind() string {
 		return "off"
 	case len(a.step.Release) > 0:
 		return "release"
+	case len(a.step.Drain) > 0:
+		return "drain"
 	}
 	return "stop"
 }
@@ -103,7 +105,7 @@ func (a action) detail() string {
 	for _, v := range []struct {
 		verb    string
 		targets []string
-	}{{"kill", a.step.Kill}, {"pause", a.step.Pause}, {"stop", a.step.Stop}, {"take the etcd member from", a.step.Unready}, {"power off", a.step.Off}, {"release", a.step.Release}} {
+	}{{"kill", a.step.Kill}, {"pause", a.step.Pause}, {"stop", a.step.Stop}, {"take the etcd member from", a.step.Unready}, {"power off", a.step.Off}, {"release", a.step.Release}, {"drain", a.step.Drain}} {
 		if len(v.targets) > 0 {
 			parts = append(parts, v.verb+" "+strings.Join(v.targets, ", "))
 		}
@@ -121,7 +123,7 @@ func (a action) struck(c *scenario.Case) (links []report.Link, sites []string) {
 			}
 		}
 	}
-	for _, node := range a.step.Off {
+	for _, node := range slices.Concat(a.step.Off, a.step.Drain) {
 		sites = append(sites, siteOf(node))
 	}
 	for _, target := range slices.Concat(a.step.Kill, a.step.Pause, a.step.Stop, a.step.Unready, a.step.Release) {

@@ -28,7 +28,9 @@ const (
 
 // vipConfig is the file of `holdfast vip run --config`.
 type vipConfig struct {
-	Groups    []vipGroupConfig `yaml:"groups"`
+	Groups    []vipGroupConfig `yaml:"groups,omitempty"`
+	Services  *vipServices     `yaml:"services,omitempty"`
+	BGP       *vipBGP          `yaml:"bgp,omitempty"`
 	Control   string           `yaml:"control"`
 	Telemetry struct {
 		Listen string `yaml:"listen"`
@@ -43,6 +45,8 @@ type vipGroupConfig struct {
 	Addresses []string    `yaml:"addresses"`
 	Interface string      `yaml:"interface"`
 	VRRP      *vipVRRP    `yaml:"vrrp,omitempty"`
+	Anycast   *struct{}   `yaml:"anycast,omitempty"`
+	Announce  []string    `yaml:"announce,omitempty"`
 	Lease     *vipLease   `yaml:"lease,omitempty"`
 	Health    []vipHealth `yaml:"health,omitempty"`
 }
@@ -103,12 +107,16 @@ func (e *engine) vipConfig(p scenario.Process) vipConfig {
 	if node, err := e.lab.Node(p.Node); err == nil {
 		g.Interface = node.Interface()
 	}
-	if v.Mode == scenario.ModeLease {
+	switch v.Mode {
+	case scenario.ModeLease:
 		g.Lease = e.vipLease(p.Node)
-	} else {
+	case scenario.ModeVRRP:
 		g.VRRP = &vipVRRP{VRID: vipRouter, Priority: v.Priority(slices.Index(v.Nodes, p.Node)), Interval: v.Interval}
 	}
 	c.Groups = []vipGroupConfig{g}
+	if v.Anycast() {
+		e.announceConfig(&c, p.Node)
+	}
 	c.Control = e.controlSocket(p)
 	c.Telemetry.Listen = vipTelemetry
 	c.Log.Format = "json"

@@ -102,6 +102,7 @@ func (g group) figures(v report.Variant) map[string]float64 {
 		}
 		maps.Copy(figures, serviceNumbers(side.rec))
 		maps.Copy(figures, addressNumbers(side.rec, side.run.Paths))
+		maps.Copy(figures, hopNumbers(side.rec))
 		for name, value := range figures {
 			out[prefixOf(v)+side.name+"_"+name] = value
 		}

@@ -151,7 +151,7 @@ func (j *run) goneAfter() (longest time.Duration, node string, left, had bool) {
 // with what the scenario allows.
 func (j *run) addressOutOfBounds() []string {
 	v := j.rec.Case.VIP
-	if !j.rec.Run.Agents || len(v.Nodes) == 0 || j.rec.Run.Injected.IsZero() {
+	if !j.rec.Run.Agents || len(v.Nodes) == 0 || v.Anycast() || j.rec.Run.Injected.IsZero() {
 		return nil
 	}
 	var out []string
@@ -183,7 +183,7 @@ func (j *run) addressOutOfBounds() []string {
 // connections broke while the faults were in force, and how long a struck machine
 // kept the address.
 func addressNumbers(rec *record.Record, paths []report.Path) map[string]float64 {
-	if len(rec.Case.VIP.Nodes) == 0 || rec.Run.Injected.IsZero() {
+	if len(rec.Case.VIP.Nodes) == 0 || rec.Case.VIP.Anycast() || rec.Run.Injected.IsZero() {
 		return nil
 	}
 	j := &run{rec: rec, paths: probe.ByPath(rec.Samples)}

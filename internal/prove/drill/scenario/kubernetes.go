@@ -139,6 +139,7 @@ func (c *Case) checkClient(at string, p Path) error {
 		return fmt.Errorf("%s.targets: there are no pods; add kubernetes: true", at)
 	case p.InPod() && !IsAPI(p.Kind):
 		return fmt.Errorf("%s.kinds: the Service serves no %s; choose one of %s", at, p.Kind, strings.Join(apiKinds, ", "))
+	case p.Addressed(): // see checkAddressed
 	case (p.Kind == kindWeb) != (p.Target == TargetGateway):
 		return fmt.Errorf("%s: web and gateway go together; write targets: [gateway], kinds: [web]", at)
 	case p.Target == TargetGateway && !slices.Contains(c.Gateway, p.Site):

@@ -124,6 +124,9 @@ type Step struct {
 	// Release names agents of vip that are asked to hand over; in a run without
 	// the agents they are stopped.
 	Release []string `yaml:"release,omitempty"`
+	// Drain names machines of vip that are cordoned and whose pods are evicted, as
+	// `kubectl drain` does.
+	Drain []string `yaml:"drain,omitempty"`
 	// For is how long it lasts and Every its period: together a flap.
 	For   time.Duration `yaml:"for,omitempty"`
 	Every time.Duration `yaml:"every,omitempty"`

@@ -10,6 +10,7 @@ import (
 func TestEmbeddedScenariosParse(t *testing.T) {
 	want := []string{
 		"apiserver-hang", "balance-all-down", "balance-blackholed", "balance-calm", "balance-frozen", "balance-killed", "balance-rolling", "balance-unready",
+		"bgp-agent-restarted", "bgp-apiserver-killed", "bgp-drain", "bgp-node-dead",
 		"etcd-headless", "flap", "one-way", "orphan-zone", "partial-split", "partial-split-kubernetes", "site-loss", "slices-agent-killed",
 		"vip-agent-frozen", "vip-agent-killed", "vip-api-down", "vip-apiserver-dead", "vip-apiserver-hung", "vip-balance-pair", "vip-etcd-stalls", "vip-handover",
 		"vip-lease-cut", "vip-node-returns", "vip-node-silent", "witness-loss", "zonal-gateway",
@@ -163,11 +164,11 @@ func TestMistakesGetOneLine(t *testing.T) {
 		{"self link", "to: b", "to: a", `x.yaml: variants[0]: faults[0]: cuts[0]: to: "a" is also from:; a link joins two sites`},
 		{"no leader", "{main: a}", "{}", `x.yaml: variants[0]: leaders: cluster "main" has no starting leader; add main: SITE`},
 		{"unknown role", "role: clean", "role: cleen", `x.yaml: variants[0]: expect[0].role: "cleen" is unknown; choose one of affected, clean, control, info`},
-		{"unknown window", "role: clean", "role: affected, window: soon", `x.yaml: variants[0]: expect[0].window: "soon" is unknown; choose one of balance, balance-refused, balance-served, balance-unready, election, etcd-balance, flap, service-adopt, service-silent, service-split, service-stalled, takeover, vip-front, vip-health, vip-lease, vip-silent, vip-silent-peer, never, any`},
+		{"unknown window", "role: clean", "role: affected, window: soon", `x.yaml: variants[0]: expect[0].window: "soon" is unknown; choose one of balance, balance-refused, balance-served, balance-unready, bgp-bfd, bgp-check, bgp-closed, bgp-drain, bgp-health, bgp-hold, election, etcd-balance, flap, service-adopt, service-silent, service-split, service-stalled, takeover, vip-front, vip-health, vip-lease, vip-silent, vip-silent-peer, never, any`},
 		{"variant twice", "leaders: {main: a}}]", "leaders: {main: a}}, {name: main, leaders: {main: b}}]", `x.yaml: variants[1].name: "main" is given twice; rename one`},
 		{"late origin", "{name: f,", "{name: f, at: 3s,", `x.yaml: variants[0]: faults[0].at: 3s; the first fault is the origin of time, write at: 0s or leave it out`},
 		{"endless flap", "{name: f,", "{name: f, for: 4s, every: 4s,", `x.yaml: variants[0]: faults[0]: every: 4s with for: 4s never heals; choose a for: that is shorter`},
-		{"nothing broken", "cuts: [{from: a, to: b}]", "cuts: []", `x.yaml: variants[0]: faults[0]: f: breaks nothing; give cuts, kill, pause, stop, unready, off or release`},
+		{"nothing broken", "cuts: [{from: a, to: b}]", "cuts: []", `x.yaml: variants[0]: faults[0]: f: breaks nothing; give cuts, kill, pause, stop, unready, off, release or drain`},
 		{"short hold", "title: Small", "title: Small\nphases: {hold: 10ms}", `x.yaml: variants[0]: phases.hold: 10ms is out of range; choose 1s to 1h`},
 		{"hold shorter than its window", "role: clean", "role: affected, window: takeover}]\nphases: {hold: 6s}\ncompare: {tolerance: 1s}\npaths: [{sites: [a]", `x.yaml: variants[0]: phases.hold: 6s is shorter than 6.786s, which is a second more than the window takeover of expect[0]`},
 		{"no product", "role: clean}]", "role: clean}]\npaths: [{sites: [a], kinds: [put], modes: [new]}, {sites: [a], kinds: [get], modes: [reused]}]", `x.yaml: variants[0]: paths: two sets meet at client a asking main in site a; merge them into one with all kinds and modes`},

@@ -159,8 +159,8 @@ func (c *Case) checkStep(f Step) error {
 		return fmt.Errorf("for, every: %s, %s; durations are not negative", f.For, f.Every)
 	case f.Every > 0 && (f.For == 0 || f.For >= f.Every):
 		return fmt.Errorf("every: %s with for: %s never heals; choose a for: that is shorter", f.Every, f.For)
-	case len(f.Cuts)+len(f.Kill)+len(f.Pause)+len(f.Stop)+len(f.Unready)+len(f.Off)+len(f.Release) == 0:
-		return fmt.Errorf("%s: breaks nothing; give cuts, kill, pause, stop, unready, off or release", f.Name)
+	case len(f.Cuts)+len(f.Kill)+len(f.Pause)+len(f.Stop)+len(f.Unready)+len(f.Off)+len(f.Release)+len(f.Drain) == 0:
+		return fmt.Errorf("%s: breaks nothing; give cuts, kill, pause, stop, unready, off, release or drain", f.Name)
 	}
 	for i, cut := range f.Cuts {
 		if err := c.checkCut(cut); err != nil {

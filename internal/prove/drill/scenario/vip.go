@@ -45,6 +45,10 @@ const (
 	// HealthAPIServer gives every machine a kube-apiserver of its own, and holds
 	// the address where it is ready.
 	HealthAPIServer = "apiserver"
+	// HealthPod makes it the address of a Service of type LoadBalancer, policy
+	// Local, with a pod on every machine, and has each announce it that has a ready
+	// one. It wants mode anycast and all of Kubernetes. Clients stand at the router.
+	HealthPod = "pod"
 	// HealthFront holds it where the balancer of AgentFront has a ready backend.
 	HealthFront = "front"
 )
@@ -67,14 +71,14 @@ type VIP struct {
 	// Nodes are the machines, on the bridge of one site; the first holds the
 	// address at the start.
 	Nodes []string `yaml:"nodes,omitempty"`
-	// Mode is vrrp (default) or lease, Record where the record of the lease is:
+	// Mode is vrrp (default), lease or anycast, Record where the record of the lease is:
 	// etcd (default) or kubernetes. Policy is keep (default) or drop.
 	Mode   string `yaml:"mode,omitempty"`
 	Record string `yaml:"record,omitempty"`
 	Policy string `yaml:"policy,omitempty"`
 	// Interval is between two adverts of the agents (default 100 ms).
 	Interval time.Duration `yaml:"interval,omitempty"`
-	// Health is apiserver or front; "" depends on nothing.
+	// Health is apiserver, front or pod; "" depends on nothing.
 	Health string `yaml:"health,omitempty"`
 	// Without is who holds the address in the run without the agents.
 	Without string `yaml:"without,omitempty"`
@@ -87,6 +91,8 @@ type VIP struct {
 	// Gone is how soon after a fault has hit an agent its machine must not have
 	// the address any more; 0 does not ask.
 	Gone time.Duration `yaml:"gone,omitempty"`
+	// BGP is for mode anycast.
+	BGP *BGP `yaml:"bgp,omitempty"`
 }
 
 // Defaults of an address.
@@ -115,6 +121,9 @@ func (v VIP) fill() VIP {
 		return v
 	}
 	v.Mode, v.Interval = cmp.Or(v.Mode, ModeVRRP), cmp.Or(v.Interval, DefaultAdvert)
+	if v.Anycast() {
+		return v.fillAnycast()
+	}
 	v.Without = cmp.Or(v.Without, PeerKeepalived)
 	if v.Mode == ModeLease {
 		v.Record, v.Policy = cmp.Or(v.Record, RecordEtcd), cmp.Or(v.Policy, "keep")
@@ -174,13 +183,14 @@ func (c *Case) checkVIP() error {
 	}
 	for _, e := range []error{
 		c.checkVIPNodes(),
-		oneOf("vip.mode", v.Mode, []string{ModeVRRP, ModeLease}),
+		oneOf("vip.mode", v.Mode, []string{ModeVRRP, ModeLease, ModeAnycast}),
 		oneOf("vip.record", v.Record, []string{"", RecordEtcd, RecordKubernetes}),
 		oneOf("vip.policy", v.Policy, []string{"", "keep", "drop"}),
-		oneOf("vip.health", v.Health, []string{"", HealthAPIServer, HealthFront}),
-		oneOf("vip.without", v.Without, allPeers),
+		oneOf("vip.health", v.Health, []string{"", HealthAPIServer, HealthFront, HealthPod}),
+		oneOf("vip.without", v.Without, v.peers()),
 		v.Moves.check("vip.moves"),
 		c.checkVIPNeeds(),
+		c.checkAnycast(),
 	} {
 		if e != nil {
 			return e
@@ -250,6 +260,14 @@ func (c *Case) checkPower(f Step) error {
 			return err
 		}
 	}
+	for _, node := range f.Drain {
+		if err := oneOf("drain", node, c.VIP.Nodes); err != nil {
+			return err
+		}
+		if !c.Kubernetes {
+			return fmt.Errorf("drain: there are no pods; add kubernetes: true")
+		}
+	}
 	for _, target := range f.Release {
 		procs, err := c.Resolve(target)
 		if err != nil {
@@ -271,6 +289,11 @@ func (c *Case) checkAddressed(at string, p Path) error {
 		}
 	case len(c.VIP.Nodes) == 0:
 		return fmt.Errorf("%s.targets: nobody holds an address; add vip", at)
+	case (p.Kind == kindWeb) != c.VIP.Pods():
+		return fmt.Errorf("%s.kinds: web and vip.health: pod go together; write both or neither", at)
+	case p.Kind == kindWeb && p.Site != c.VIP.Site():
+		return fmt.Errorf("%s.sites: clients stand at the router of the machines; write sites: [%s]", at, c.VIP.Site())
+	case p.Kind == kindWeb:
 	case IsAPI(p.Kind) && c.VIP.Health == "":
 		return fmt.Errorf("%s.kinds: no apiserver serves at the address; add health to vip, or choose udp or echo", at)
 	case !IsAPI(p.Kind) && p.Kind != KindUDP && p.Kind != KindEcho:

@@ -109,7 +109,7 @@ func TestMistakesWithAddressesGetOneLine(t *testing.T) {
 		{"another site", "[a2, a3]", "[a2, b1]", `vip.nodes[1]: "b1" is unknown; choose one of a1, a2, a3, a4`},
 		{"twice", "[a2, a3]", "[a2, a2]", `vip.nodes[1]: "a2" is given twice; name each machine once`},
 		{"no place for clients", "[a2, a3]", "[a1, a2, a3, a4]", "vip.nodes: no node of site a is left for its clients; give the site one more"},
-		{"mode", "[a2, a3]", "[a2, a3], mode: carp", `vip.mode: "carp" is unknown; choose one of vrrp, lease`},
+		{"mode", "[a2, a3]", "[a2, a3], mode: carp", `vip.mode: "carp" is unknown; choose one of vrrp, lease, anycast`},
 		{"record", "[a2, a3]", "[a2, a3], record: etcd", "vip.record, vip.policy: there is no lease; add mode: lease"},
 		{"kubernetes", "[a2, a3]", "[a2, a3], mode: lease, record: kubernetes", "vip: there is no apiserver for record or health; add apiservers: true"},
 		{"front", "agents: vip\nvip: {nodes: [a2, a3]", "apiservers: true\nagents: vip\nvip: {nodes: [a2, a3], health: front", "vip.health: there is no front; add front to agents"},

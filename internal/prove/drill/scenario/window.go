@@ -88,6 +88,15 @@ type Timers struct {
 	// Repeat is TCP's shortest time until it repeats (RFC 6298 as Linux has it,
 	// TCP_RTO_MIN).
 	Repeat time.Duration
+	// Withdraw is from a withdrawal, or the loss of a session, to the router's
+	// kernel (measured 0.06 s); Script what a check by curl in a script of the
+	// shell takes besides its interval.
+	Withdraw, Script time.Duration
+	// Evict is what `kubectl drain` takes until the pod is told to end, Told until
+	// the agents hear of that.
+	Evict, Told time.Duration
+	// Spread says that some requests alone meet the machine that is gone.
+	Spread bool
 	// Noise is Margin for addresses, whose windows are fractions of a second: as
 	// much as an echo over the loopback may take before a run is inconclusive.
 	Noise time.Duration
@@ -118,6 +127,8 @@ func DefaultTimers() Timers {
 		EtcdCheck: defaultEtcdCheck, Serve: time.Second, Start: 15 * time.Second, Slack: 500 * time.Millisecond,
 		Advert: DefaultAdvert, PeerAdvert: time.Second, Lease: 2500 * time.Millisecond, Write: 100 * time.Millisecond,
 		Check: 2100 * time.Millisecond, FrontCheck: 200 * time.Millisecond, HandOver: 50 * time.Millisecond,
+		Withdraw: 100 * time.Millisecond, Script: 500 * time.Millisecond,
+		Evict: 3 * time.Second, Told: time.Second,
 		Repeat: 200 * time.Millisecond, Noise: 250 * time.Millisecond,
 		Leave: 4 * time.Second, Adopt: DefaultAdopted, Sync: time.Second, GiveUp: 10 * time.Second, Timeout: DefaultTimeout,
 	}
@@ -160,6 +171,13 @@ var windows = map[string]func(Timers) Window{
 	"vip-lease":       leased,
 	"vip-health":      unhealthy,
 	"vip-front":       fronted,
+
+	"bgp-health": announced,
+	"bgp-closed": closed,
+	"bgp-bfd":    detected,
+	"bgp-hold":   holdTime,
+	"bgp-check":  checked,
+	"bgp-drain":  drained,
 
 	"service-split":   serviceSplit,
 	"service-adopt":   serviceAdopt,
@@ -272,6 +290,7 @@ func (c *Case) WindowOf(p Path, name string) (Window, error) {
 	t := c.TimersOf(p.Cluster)
 	if p.Balanced() || p.InPod() || p.Addressed() {
 		t.Kept, t.Interval, t.Timeout = p.Kept(), p.Interval, p.Timeout
+		t.Spread = p.Addressed() && c.VIP.Anycast()
 	}
 	return t.Window(name)
 }

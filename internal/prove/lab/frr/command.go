@@ -14,9 +14,9 @@ import (
 // programs is where Debian's package has the daemons.
 const programs = "/usr/lib/frr"
 
-// vtyGroup is the group that may talk to a daemon of Debian's package. The
+// Group is the group that may talk to a daemon of Debian's package. The
 // daemon insists on being in it.
-const vtyGroup = "frrvty"
+const Group = "frrvty"
 
 // Preflight reports that FRR is missing, in one line with the remedy.
 func Preflight() error {
@@ -31,18 +31,35 @@ func Preflight() error {
 	return nil
 }
 
+// Shell is what a shell with mounts of its own does with [Arguments]: it gives the
+// daemon an empty /var/tmp and becomes it.
+const Shell = `mount -t tmpfs tmpfs /var/tmp && exec "$0" "$@"`
+
+// Arguments are the command line of a daemon in its directory. It wants user root
+// and [Group] from its first moment on.
+func Arguments(daemon string) []string {
+	args := []string{
+		filepath.Join(programs, daemon), "-u", "root", "-g", Group, "-f", daemon + ".conf", "-z", "zserv.api", "-i", daemon + ".pid",
+		"--vty_socket", ".", "-P", "0", "--log", "stdout",
+	}
+	if daemon == "bfdd" {
+		args = append(args, "--bfdctl", "bfdd.sock")
+	}
+	return args
+}
+
 // Command is a daemon (zebra, bgpd, bfdd, vrrpd) ready to be started in the
 // network namespace of a router by a spawner of package space. Its settings
 // and sockets are in dir, which is made if need be; daemons of one router share
 // one. zebra comes first. It logs to its stdout.
 func Command(dir, daemon, settings string) (*exec.Cmd, error) {
-	group, err := user.LookupGroup(vtyGroup)
+	group, err := user.LookupGroup(Group)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w: install the package frr", daemon, err)
 	}
 	gid, err := strconv.ParseUint(group.Gid, 10, 32)
 	if err != nil {
-		return nil, fmt.Errorf("run %s: group %s: %w", daemon, vtyGroup, err)
+		return nil, fmt.Errorf("run %s: group %s: %w", daemon, Group, err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("run %s: %w", daemon, err)
@@ -51,14 +68,7 @@ func Command(dir, daemon, settings string) (*exec.Cmd, error) {
 	if err := os.WriteFile(filepath.Join(dir, daemon+".conf"), []byte(settings), 0o600); err != nil {
 		return nil, fmt.Errorf("run %s: %w", daemon, err)
 	}
-	args := []string{
-		"-c", `mount -t tmpfs tmpfs /var/tmp && exec "$0" "$@"`, filepath.Join(programs, daemon),
-		"-u", "root", "-g", vtyGroup, "-f", daemon + ".conf", "-z", "zserv.api", "-i", daemon + ".pid",
-		"--vty_socket", ".", "-P", "0", "--log", "stdout",
-	}
-	if daemon == "bfdd" {
-		args = append(args, "--bfdctl", "bfdd.sock")
-	}
+	args := append([]string{"-c", Shell}, Arguments(daemon)...)
 	cmd := exec.Command("/bin/sh", args...)
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{

@@ -22,6 +22,9 @@ type Config struct {
 	BFD *BFD
 	// MaxPaths bounds how many next hops a route has.
 	MaxPaths int
+	// Announces is for a machine that is a neighbor itself: it gives routes and
+	// takes none.
+	Announces bool
 	// Accept are the prefixes taken from neighbors, each with the longer ones in
 	// it; none accepts everything.
 	Accept []netip.Prefix
@@ -54,6 +57,9 @@ func (c Config) BGPD() string {
 	line("router bgp %d", c.AS)
 	line(" bgp router-id %s", c.RouterID)
 	line(" no bgp default ipv4-unicast")
+	if c.Announces {
+		line(" no bgp network import-check")
+	}
 	if c.Hold > 0 {
 		hold := c.Hold
 		line(" timers bgp %d %d", seconds(cmp.Or(c.Keepalive, hold/3)), seconds(hold))
@@ -73,8 +79,12 @@ func (c Config) BGPD() string {
 		}
 		for _, n := range c.Neighbors {
 			line("  neighbor %s activate", n.Address)
-			line("  neighbor %s route-map taken in", n.Address)
-			line("  neighbor %s route-map none out", n.Address)
+			in, out := "taken", "none"
+			if c.Announces {
+				in, out = out, in
+			}
+			line("  neighbor %s route-map %s in", n.Address, in)
+			line("  neighbor %s route-map %s out", n.Address, out)
 		}
 		line(" exit-address-family")
 	}
