@@ -349,10 +349,15 @@ func (g *Gate) unset(k kind, addrs ...netip.Addr) error {
 // elements queues one change of every set that has these addresses, one message
 // for each set.
 func (g *Gate) elements(change func(*nftables.Conn, *nftables.Set, []nftables.SetElement) error, k kind, timeout time.Duration, addrs ...netip.Addr) error {
+	return g.elementsFor(change, k, func(netip.Addr) time.Duration { return timeout }, addrs)
+}
+
+// elementsFor is elements with a timeout for each address.
+func (g *Gate) elementsFor(change func(*nftables.Conn, *nftables.Set, []nftables.SetElement) error, k kind, timeout func(netip.Addr) time.Duration, addrs []netip.Addr) error {
 	var fours, sixes []nftables.SetElement
-	for _, a := range addrs {
-		a = a.Unmap()
-		if e := (nftables.SetElement{Key: a.AsSlice(), Timeout: timeout}); a.Is6() {
+	for _, as := range addrs {
+		a := as.Unmap()
+		if e := (nftables.SetElement{Key: a.AsSlice(), Timeout: timeout(as)}); a.Is6() {
 			sixes = append(sixes, e)
 		} else {
 			fours = append(fours, e)

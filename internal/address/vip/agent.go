@@ -75,7 +75,7 @@ func newAgent(s Settings, stats *metrics, log *slog.Logger) (_ *agent, err error
 // build makes gate and contenders. What an earlier run left goes before the
 // tables that keep it mute.
 func (a *agent) build() (err error) {
-	gone, err := a.links.Clean(a.held...)
+	gone, err := a.links.Clean(append(a.leftOfServices(), a.held...)...)
 	for _, e := range gone {
 		a.log.Info("address of an earlier run removed", keyAddress, e.Prefix.Addr())
 	}
@@ -154,6 +154,13 @@ func (a *agent) assemble() error {
 			}
 		}
 	}
+	if a.settings.Services != nil {
+		p, err := newPublisher(a)
+		if err != nil {
+			return err
+		}
+		a.contenders = append(a.contenders, p)
+	}
 	return nil
 }
 
@@ -205,6 +212,9 @@ func (a *agent) watch(ctx context.Context) {
 	var names []string
 	for i := range a.settings.Groups {
 		names = append(names, a.settings.Groups[i].Interface)
+	}
+	if a.settings.Services != nil {
+		names = append(names, a.settings.Services.Interface)
 	}
 	for ctx.Err() == nil {
 		w, err := link.NewWatcher(a.links, names, a.held)

@@ -43,6 +43,11 @@ func bindFlags(cmd *cobra.Command, s *Settings, path *string) {
 	f.StringVar(&s.Table, "table", s.Table, "name of the nftables tables")
 	f.StringVar(&s.Control, "control", s.Control, "unix socket where a release is asked for")
 	f.StringVar(&s.Telemetry.Listen, "telemetry", s.Telemetry.Listen, "where /metrics, /healthz, /readyz and /status are served")
+	f.BoolVar(&s.services.on, "services", false, "answer for Services of type LoadBalancer, from the pools of the settings or of --pool")
+	f.StringSliceVar(&s.services.pool, "pool", nil, "addresses for Services: FIRST-LAST, NETWORK/BITS or one (may be repeated)")
+	f.StringVar(&s.services.node, "node", "", "name of this machine in Kubernetes (default: the host's)")
+	f.StringVar(&s.services.iface, "interface", "", "interface of the addresses of Services (default: that of the route to the first)")
+	f.StringVar(&s.services.kubeconfig, "kubeconfig", "", "credentials for Services (default: the pod's service account)")
 	s.Log.AddFlags(f)
 }
 

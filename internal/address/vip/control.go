@@ -66,7 +66,11 @@ func (a *agent) answerRelease(w http.ResponseWriter, r *http.Request) {
 			if g.settings.Name != name {
 				continue
 			}
-			if err := c.release(ctx, r.URL.Query().Get("to")); err != nil {
+			release := c.release
+			if p, ok := c.(*publisher); ok {
+				release = func(ctx context.Context, to string) error { return p.releaseOne(ctx, g, to) }
+			}
+			if err := release(ctx, r.URL.Query().Get("to")); err != nil {
 				http.Error(w, err.Error(), http.StatusConflict)
 			}
 			return

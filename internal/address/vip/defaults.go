@@ -32,8 +32,11 @@ var word = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 // complete checks what a person wrote and fills in what was left out. It looks
 // at no interface: those may come later.
 func (s *Settings) complete() error {
-	if len(s.Groups) == 0 {
-		return errors.New("groups: none; write at least one, with name, addresses and one of vrrp, lease, anycast")
+	if err := s.completeServices(); err != nil {
+		return err
+	}
+	if len(s.Groups) == 0 && s.Services == nil {
+		return errors.New("groups: none; write at least one, with name, addresses and one of vrrp, lease, anycast; or services")
 	}
 	if !regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_]{0,30}$`).MatchString(s.Table) {
 		return fmt.Errorf("table: %q cannot be the name of an nftables table; write letters, digits and _", s.Table)

@@ -2,6 +2,7 @@ package vip
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"text/template"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/internal/address/services"
 )
 
 //go:embed manifests/*.tmpl
@@ -25,9 +28,20 @@ type manifest struct {
 	Label string
 	// Mounts are further files or directories that checks read.
 	Mounts []string
+	// Services has the DaemonSet answer for Services of type LoadBalancer, and
+	// print its rights.
+	Services bool
+	// Pool are the addresses for them.
+	Pool []string
 }
 
-var manifestKinds = []string{"static-pod", "daemonset", "systemd", "settings"}
+// File is the name of the settings in Dir.
+func (m manifest) File() string { return filepath.Base(m.Config) }
+
+// Namespace of the DaemonSet and its Leases.
+func (m manifest) Namespace() string { return "kube-system" }
+
+var manifestKinds = []string{"static-pod", "daemonset", "systemd", "rbac", "settings"}
 
 // plain is what may stand in a manifest: nothing that YAML or systemd could read
 // otherwise.
@@ -43,7 +57,7 @@ func (m manifest) Selector() string {
 }
 
 func (m manifest) check() error {
-	for name, values := range map[string][]string{"image": {m.Image}, "binary": {m.Binary}, "config": {m.Config}, "label": {m.Label}, "mount": m.Mounts} {
+	for name, values := range map[string][]string{"image": {m.Image}, "binary": {m.Binary}, "config": {m.Config}, "label": {m.Label}, "mount": m.Mounts, "pool": m.Pool} {
 		for _, value := range values {
 			if !plain.MatchString(value) {
 				return fmt.Errorf("--%s %q: only letters, digits and . / : @ _ = - may stand there", name, value)
@@ -53,6 +67,11 @@ func (m manifest) check() error {
 	for _, path := range append([]string{m.Config}, m.Mounts...) {
 		if !filepath.IsAbs(path) || filepath.Dir(path) == "/" {
 			return fmt.Errorf("--config, --mount %q: write an absolute path below a directory of its own", path)
+		}
+	}
+	for _, text := range m.Pool {
+		if _, err := services.ParseSpan(text); err != nil {
+			return fmt.Errorf("--pool %w; write FIRST-LAST, NETWORK/BITS or one address", err)
 		}
 	}
 	return nil
@@ -67,12 +86,26 @@ func (m manifest) write(w io.Writer, kind string) error {
 	if err := m.check(); err != nil {
 		return err
 	}
+	if m.Services && kind == "daemonset" && len(m.Pool) == 0 {
+		return errors.New("--services: no addresses; add --pool FIRST-LAST, NETWORK/BITS or one address")
+	}
 	file := kind + ".yaml.tmpl"
 	if kind == "systemd" {
 		file = "systemd.service.tmpl"
 	}
-	if err := manifestTemplates.ExecuteTemplate(w, file, m); err != nil {
-		return fmt.Errorf("print manifest: %w", err)
+	files := []string{file}
+	if m.Services && kind == "daemonset" {
+		files = []string{"rbac.yaml.tmpl", file}
+	}
+	for i, file := range files {
+		if i > 0 {
+			if _, err := io.WriteString(w, "---\n"); err != nil {
+				return fmt.Errorf("print manifest: %w", err)
+			}
+		}
+		if err := manifestTemplates.ExecuteTemplate(w, file, m); err != nil {
+			return fmt.Errorf("print manifest: %w", err)
+		}
 	}
 	return nil
 }
@@ -87,7 +120,7 @@ func manifestCommand() *cobra.Command {
 		Short: "Print what to install on the machines that may hold the addresses",
 		Long: "Print what to install on the machines that may hold the addresses. It needs the capabilities\n" +
 			"NET_ADMIN and NET_RAW, and no others. settings is a settings file with every key and a\n" +
-			"comment on each.",
+			"comment on each; rbac are the rights that Services need (daemonset --services prints both).",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(manifestKinds, args[0]) {
 				return fmt.Errorf("manifest: %q; write one of %s", args, strings.Join(manifestKinds, ", "))
@@ -95,13 +128,20 @@ func manifestCommand() *cobra.Command {
 			return nil
 		},
 		ValidArgs: manifestKinds,
-		RunE:      func(cmd *cobra.Command, args []string) error { return m.write(cmd.OutOrStdout(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if m.Services && !cmd.Flags().Changed("label") {
+				m.Label = "kubernetes.io/os=linux" // every machine that may have an endpoint
+			}
+			return m.write(cmd.OutOrStdout(), args[0])
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&m.Image, "image", m.Image, "image with the holdfast binary as entry point")
 	f.StringVar(&m.Binary, "binary", m.Binary, "path of the binary (systemd)")
 	f.StringVar(&m.Config, "config", m.Config, "path of the settings file")
 	f.StringVar(&m.Label, "label", m.Label, "label of the machines, KEY or KEY=VALUE (daemonset)")
+	f.BoolVar(&m.Services, "services", false, "answer for Services of type LoadBalancer, and print the rights for it (daemonset)")
+	f.StringSliceVar(&m.Pool, "pool", nil, "addresses for Services: FIRST-LAST, NETWORK/BITS or one (daemonset --services)")
 	f.StringSliceVar(&m.Mounts, "mount", nil, "files or directories that checks read, such as /var/lib/kubelet/pki (static-pod, daemonset)")
 	return cmd
 }

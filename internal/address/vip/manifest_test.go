@@ -32,6 +32,23 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%s is no YAML: %v", kind, err)
 		}
 	}
+	services := m
+	services.Services = true
+	if err := services.write(&bytes.Buffer{}, "daemonset"); err == nil || !strings.Contains(err.Error(), "--pool") {
+		t.Errorf("Services without addresses: %v", err)
+	}
+	services.Pool = []string{"192.0.2.200-192.0.2.220", "2001:db8::1:1/120"}
+	if err := services.write(&bytes.Buffer{}, "daemonset"); err == nil || !strings.Contains(err.Error(), "--pool") {
+		t.Errorf("a network with bits behind its length: %v", err)
+	}
+	services.Pool[1] = "2001:db8::1:0/120"
+	for kind, file := range map[string]string{"rbac": "rbac.txt", "daemonset": "daemonset-services.txt"} {
+		var out bytes.Buffer
+		if err := services.write(&out, kind); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, filepath.Join("manifests", file), out.String())
+	}
 	m.Config = "vip.yaml"
 	if err := m.write(&bytes.Buffer{}, "static-pod"); err == nil || !strings.Contains(err.Error(), "absolute path") {
 		t.Errorf("a relative path: %v", err)

@@ -67,6 +67,9 @@ func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	status := m.status()
 	status.collectRouting(out)
+	if status.Services != nil {
+		status.Services.collect(out)
+	}
 	for _, g := range status.Groups {
 		gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, append([]string{g.Name}, labels...)...)

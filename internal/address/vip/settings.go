@@ -16,12 +16,16 @@ type Settings struct {
 	// BGP and Route are how groups are announced that say so.
 	BGP   *bgp.Settings  `yaml:"bgp"`
 	Route *route.Options `yaml:"route"`
+	// Services is about Services of type LoadBalancer; nil: they are not looked after.
+	Services *ServicesSettings `yaml:"services"`
 	// Table is the name of our nftables tables.
 	Table string `yaml:"table"`
 	// Control is the unix socket where a release is asked for; "" is none.
 	Control   string             `yaml:"control"`
 	Telemetry telemetry.Settings `yaml:"telemetry"`
 	Log       telemetry.Log      `yaml:"log"`
+
+	services servicesFlags
 }
 
 // GroupSettings are addresses that are held by one machine at a time, together.

@@ -30,6 +30,8 @@ type Status struct {
 	BFD      []PathStatus    `json:"bfd,omitempty"`
 	Lateness *LatenessStatus `json:"bfd_late,omitempty"`
 	Route    *TableStatus    `json:"route,omitempty"`
+	// Services is about Services of type LoadBalancer, where they are looked after.
+	Services *ServicesStatus `json:"services,omitempty"`
 }
 
 // GroupStatus is one group.
@@ -136,6 +138,10 @@ func (a *agent) status() Status {
 	defer cancel()
 	s := Status{Version: StatusVersion, Groups: []GroupStatus{}}
 	for _, c := range a.contenders {
+		if p, ok := c.(*publisher); ok {
+			s.Services = p.report(ctx)
+			continue
+		}
 		groups, err := c.status(ctx)
 		if err != nil {
 			for _, g := range c.of() {
@@ -149,8 +155,13 @@ func (a *agent) status() Status {
 	return s
 }
 
-// print writes the table for people.
+// print writes the tables for people.
 func (s Status) print(w io.Writer) error {
+	if s.Services != nil {
+		if err := s.Services.print(w); err != nil || len(s.Groups) == 0 {
+			return err
+		}
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "GROUP\tADDRESSES\tMODE\tSTATE\tSINCE\tCAUSE\tHOLDER\tPRIORITY\tRIVALS\tHEALTH")
 	for _, g := range s.Groups {
@@ -209,6 +220,9 @@ func (s Status) verdict() error {
 		if g.Fault != "" {
 			all = append(all, fmt.Errorf("group %s: %s", g.Name, g.Fault))
 		}
+	}
+	if s.Services != nil && s.Services.Faults != "" {
+		all = append(all, fmt.Errorf("services: %s", s.Services.Faults))
 	}
 	return errors.Join(append(all, s.routingFaults()...)...)
 }

@@ -98,6 +98,13 @@ func (e *Events) Record(about Reference, kind, reason, message string) {
 	}
 }
 
+// Room is how many more events can wait to be written.
+func (e *Events) Room() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return eventQueue - len(e.queue)
+}
+
 // Dropped counts events that were neither written nor repetitions.
 func (e *Events) Dropped() int {
 	e.mu.Lock()

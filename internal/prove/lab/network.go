@@ -256,3 +256,13 @@ func loadRules(s *space.Space, rules string) error {
 		return nil
 	})
 }
+
+// AtRouter runs f in the network of a site's router: on the segment of the site's
+// nodes, and beside their cluster. Sockets opened by f stay there.
+func (l *Lab) AtRouter(site string, f func() error) error {
+	r := l.routers[site]
+	if r == nil {
+		return fmt.Errorf("site %q is unknown: use %s", site, strings.Join(l.spec.siteNames(), ", "))
+	}
+	return r.space.Do(f)
+}

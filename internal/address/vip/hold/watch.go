@@ -18,6 +18,10 @@ type Facts struct {
 	Four, Six netip.Addr
 }
 
+// notOwn are flags of addresses that a machine does not speak from: not yet, not at
+// all, or not any more. Those of Services, which come and go, are deprecated.
+const notOwn = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED | unix.IFA_F_DEPRECATED
+
 // Look asks the kernel. Addresses that are held, or may be, are not the
 // machine's own.
 func Look(iface string, held []netip.Addr) Facts {
@@ -34,7 +38,7 @@ func Look(iface string, held []netip.Addr) Facts {
 	for _, x := range all {
 		ip, ok := netip.AddrFromSlice(x.IP)
 		ip = ip.Unmap()
-		if !ok || slices.Contains(held, ip) || x.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0 {
+		if !ok || slices.Contains(held, ip) || x.Flags&notOwn != 0 {
 			continue
 		}
 		switch {

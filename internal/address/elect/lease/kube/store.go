@@ -26,6 +26,8 @@ type Store struct {
 	Cluster *kubeapi.Cluster
 	// Namespace and Name of the Lease, which is made when it is missing.
 	Namespace, Name string
+	// Labels are given to a Lease that is made; see Shared.
+	Labels map[string]string
 	// Report is told the outcome of each request for the watch; nil where nobody
 	// wants to know.
 	Report func(error)
@@ -169,6 +171,9 @@ func (s *Store) body(record lease.Record, version uint64, renewed time.Time) ([]
 	metadata := map[string]any{"annotations": map[string]string{Annotation: string(text)}}
 	if version == 0 {
 		metadata["namespace"], metadata["name"] = s.Namespace, s.Name
+		if len(s.Labels) > 0 {
+			metadata["labels"] = s.Labels
+		}
 	} else {
 		metadata["resourceVersion"] = strconv.FormatUint(version, 10)
 	}

@@ -1,0 +1,145 @@
+package services
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	discovery "k8s.io/api/discovery/v1"
+
+	"github.com/holdfast-ha/holdfast/internal/base/kubeapi"
+)
+
+// view is the world as the followers tell it, with our own writes noted at once.
+type view struct {
+	changed func()
+
+	mu       sync.Mutex
+	services map[Key]Service
+	// newer are Services as a write or a read of a quorum showed them, until the
+	// follower tells of a version that is not older.
+	newer  map[Key]Service
+	slices map[Key]endpoints
+	listed map[string]bool // by the name of a follower
+}
+
+// endpoints are those of one slice.
+type endpoints struct {
+	service Key
+	nodes   []string
+}
+
+// Names of followers.
+const (
+	followServices = "services"
+	followSlices   = "endpointslices"
+)
+
+func newView(changed func()) *view {
+	return &view{
+		changed: changed, services: map[Key]Service{}, newer: map[Key]Service{}, slices: map[Key]endpoints{}, listed: map[string]bool{},
+	}
+}
+
+func (v *view) update(do func()) {
+	v.mu.Lock()
+	do()
+	v.mu.Unlock()
+	v.changed()
+}
+
+func (v *view) replaceServices(all []Service) {
+	v.update(func() {
+		v.services, v.listed[followServices] = map[Key]Service{}, true
+		for _, s := range all {
+			v.setService(s, false)
+		}
+	})
+}
+
+func (v *view) applyService(e kubeapi.Event[Service]) {
+	v.update(func() { v.setService(e.Object, e.Deleted) })
+}
+
+func (v *view) setService(s Service, deleted bool) {
+	k := s.Metadata.Key()
+	if n, ok := v.newer[k]; ok && !older64(s, n) {
+		delete(v.newer, k)
+	}
+	if deleted || !s.matters() {
+		delete(v.services, k)
+		return
+	}
+	v.services[k] = s
+}
+
+// older64 compares versions, which are revisions of etcd; see package kube of the
+// lease. One that is no number is not older.
+func older64(a, b Service) bool {
+	x, err1 := strconv.ParseUint(a.Metadata.ResourceVersion, 10, 64)
+	y, err2 := strconv.ParseUint(b.Metadata.ResourceVersion, 10, 64)
+	return err1 == nil && err2 == nil && x < y
+}
+
+// learn takes in Services as a write or a read of a quorum showed them.
+func (v *view) learn(all ...Service) {
+	v.update(func() {
+		for _, s := range all {
+			k := s.Metadata.Key()
+			if old, ok := v.services[k]; ok && !older64(old, s) || !s.matters() {
+				continue
+			}
+			if n, ok := v.newer[k]; !ok || older64(n, s) {
+				v.newer[k] = s
+			}
+		}
+	})
+}
+
+func (v *view) replaceSlices(all []Slice) {
+	v.update(func() {
+		v.slices, v.listed[followSlices] = map[Key]endpoints{}, true
+		for _, s := range all {
+			v.setSlice(s, false)
+		}
+	})
+}
+
+func (v *view) applySlice(e kubeapi.Event[Slice]) {
+	v.update(func() { v.setSlice(e.Object, e.Deleted) })
+}
+
+func (v *view) setSlice(s Slice, deleted bool) {
+	if deleted || s.Metadata.Labels[discovery.LabelServiceName] == "" {
+		delete(v.slices, s.Metadata.Key())
+		return
+	}
+	v.slices[s.Metadata.Key()] = endpoints{s.service(), s.nodes()}
+}
+
+// complete says that everything has been read once.
+func (v *view) complete() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.listed[followServices] && v.listed[followSlices]
+}
+
+// snapshot returns the Services, in the order of their names, and the machines
+// with a ready endpoint of each.
+func (v *view) snapshot() ([]Service, map[Key][]string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	found := maps.Clone(v.services)
+	maps.Copy(found, v.newer)
+	all := slices.SortedFunc(maps.Values(found), func(a, b Service) int { return byKey(a.Metadata.Key(), b.Metadata.Key()) })
+	ready := map[Key][]string{}
+	for _, e := range v.slices {
+		for _, n := range e.nodes {
+			if of := ready[e.service]; !slices.Contains(of, n) {
+				ready[e.service] = append(of, n)
+			}
+		}
+	}
+	return all, ready
+}

@@ -1,0 +1,233 @@
+package vip
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/address/elect/lease"
+	"github.com/holdfast-ha/holdfast/internal/address/services"
+	"github.com/holdfast-ha/holdfast/internal/address/vip/hold"
+)
+
+// publication is one address of Services, for which machines stand for election.
+// lease.Agent decides, in its own loop; a publication is its lease.Actor.
+type publication struct {
+	publisher *publisher
+	group     *group
+	holder    *hold.Holder
+	lease     *lease.Agent
+	end       context.CancelFunc
+	running   atomic.Bool
+	waits     *time.Timer // for its turn
+
+	mu       sync.Mutex // of the group's state, and of what follows
+	election services.Election
+	peers    []lease.Peer
+	faults   map[string]string
+	ready    bool // as the lease was told
+	early    bool
+}
+
+// Why a machine does not stand for election.
+const (
+	faultEndpoint = "endpoint"
+	faultTurn     = "turn"
+)
+
+// turnEvery is by how much each machine waits longer than the one before it in an
+// address's order, when the address comes: a write and its news take less.
+const turnEvery = 200 * time.Millisecond
+
+// lastTurn bounds the wait where there are many machines.
+const lastTurn = 5
+
+func newPublication(p *publisher, e *services.Election, peers []lease.Peer) (*publication, error) {
+	a := p.agent
+	s := &GroupSettings{Name: e.Address.String(), Addresses: []string{e.Address.String()}, Interface: p.settings.Interface, Announce: []string{announceARP}}
+	s.addresses = []netip.Addr{e.Address}
+	x := &publication{publisher: p, peers: peers, faults: map[string]string{}, early: true, group: &group{
+		settings: s, gate: newHealthGate(s, a.log), hooks: newHooks(nil, a.log), state: stateInitialize, since: time.Now(),
+	}}
+	policy, err := lease.ParsePolicy(cmp.Or(p.settings.Lease.Policy, lease.Keep.String()))
+	if err != nil {
+		return nil, err
+	}
+	if x.holder, err = hold.New(hold.Config{Interface: s.Interface, Addresses: s.addresses, Log: a.log}, a.door, a.links); err != nil {
+		return nil, err
+	}
+	config := lease.Config{Self: p.self.Name, Peers: peers, Duration: p.duration(), Policy: policy}
+	name := p.settings.Kubernetes.Namespace + "/" + e.Name
+	if x.lease, err = lease.NewAgent(config, name, p.services.Store(e.Name), p.socket, x, a.log.With(keyGroup, s.Name)); err != nil {
+		return nil, err
+	}
+	x.lease.SetReady(false) // until it has been updated
+	x.awaitTurn(e, peers)
+	return x, nil
+}
+
+// awaitTurn has machines come one after the other.
+func (x *publication) awaitTurn(e *services.Election, peers []lease.Peer) {
+	var nodes []string
+	for _, p := range peers {
+		if !e.Local || slices.ContainsFunc(e.Nodes, func(n string) bool { return services.PeerName(n) == p.Name }) {
+			nodes = append(nodes, p.Name)
+		}
+	}
+	wait := turnEvery * time.Duration(min(lastTurn, rank(x.publisher.self.Name, e.Address, nodes)))
+	x.waits = time.AfterFunc(wait, func() {
+		x.mu.Lock()
+		x.early = false
+		x.mu.Unlock()
+		x.publisher.nudge()
+	})
+}
+
+// update takes up what has changed: who has the address, who may answer for it,
+// and what stands in this machine's way.
+func (x *publication) update(e *services.Election, peers []lease.Peer, common map[string]string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.election = *e
+	if !slices.Equal(x.peers, peers) {
+		if err := x.lease.SetPeers(peers); err != nil {
+			x.publisher.agent.log.Warn("machines not taken up", keyGroup, x.group.settings.Name, keyError, err)
+		}
+		x.peers = peers
+	}
+	faults := map[string]string{}
+	for _, kind := range []string{faultInterface, faultHealth} {
+		if common[kind] != "" {
+			faults[kind] = common[kind]
+		}
+	}
+	if x.faults[faultHold] != "" {
+		faults[faultHold] = x.faults[faultHold]
+	}
+	if !e.Serves(x.publisher.settings.Node) {
+		faults[faultEndpoint] = "no ready endpoint of " + names(e.Services) + " on this machine"
+	}
+	if x.early {
+		faults[faultTurn] = "others come first"
+	}
+	x.set(faults)
+}
+
+func names(all []services.Key) string {
+	var words []string
+	for _, k := range all {
+		words = append(words, k.String())
+	}
+	return strings.Join(words, ", ")
+}
+
+// set changes what stands in this machine's way. The lock is held.
+func (x *publication) set(faults map[string]string) {
+	x.faults = faults
+	if ready := len(faults) == 0; ready != x.ready {
+		x.ready = ready
+		x.lease.SetReady(ready)
+	}
+}
+
+// Hold implements lease.Actor.
+func (x *publication) Hold(h lease.Holding) {
+	left := h.Until - lease.Now()
+	deadline := time.Now().Add(left)
+	log := x.publisher.agent.log
+	if !h.Began && !h.Lingering {
+		x.publisher.renewer.renew(x.holder, deadline)
+		return
+	}
+	x.publisher.renewer.revoke(x.holder)
+	if !h.Began {
+		x.holder.Yield()
+		x.enter(stateYielding, "handed over")
+		if err := x.holder.RenewUntil(deadline); err != nil {
+			x.publisher.unrenewed(x.holder, err)
+		}
+		return
+	}
+	begun := time.Now()
+	if err := x.holder.TakeUntil(deadline); err != nil {
+		log.Warn("address not taken", keyGroup, x.group.settings.Name, keyError, err)
+		x.failed(err)
+		return
+	}
+	x.publisher.agent.stats.took(x.group.settings.Name, time.Since(begun))
+	x.lease.Announced()
+	x.enter(stateActive, string(h.Cause))
+}
+
+// failed has another machine take the address, for a while.
+func (x *publication) failed(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	faults := map[string]string{faultHold: err.Error()}
+	for k, v := range x.faults {
+		faults[k] = v
+	}
+	x.set(faults)
+	time.AfterFunc(retryHold, func() {
+		x.mu.Lock()
+		delete(x.faults, faultHold)
+		x.mu.Unlock()
+		x.publisher.nudge()
+	})
+}
+
+// Release implements lease.Actor.
+func (x *publication) Release(c lease.Cause) {
+	x.publisher.renewer.revoke(x.holder)
+	if err := x.holder.Drop(); err != nil {
+		x.publisher.agent.log.Warn("address not removed; the gate keeps it mute", keyGroup, x.group.settings.Name, keyError, err)
+	}
+	x.enter(stateBackup, string(c))
+}
+
+func (x *publication) enter(state, cause string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.group.enter(x.publisher.agent, state, cause, time.Now())
+}
+
+// run stands for election until ctx ends, and then hands over.
+func (x *publication) run(ctx context.Context) {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var around sync.WaitGroup
+	x.enter(stateBackup, "start")
+	around.Go(func() { x.holder.Run(background) })
+	around.Go(func() { x.hearRivals(background) })
+	x.running.Store(true)
+	x.lease.Run(ctx)
+	x.running.Store(false)
+	x.waits.Stop()
+	stop()
+	around.Wait()
+	log := x.publisher.agent.log
+	if err := x.holder.Drop(); err != nil {
+		log.Warn("address not removed; the gate keeps it mute", keyGroup, x.group.settings.Name, keyError, err)
+	} else {
+		gate, _ := x.publisher.agent.door.Gate()
+		if err := gate.Forget(x.group.settings.addresses...); err != nil {
+			log.Warn("address is still gated", keyGroup, x.group.settings.Name, keyError, err)
+		}
+	}
+	x.enter(stateInitialize, "stop")
+}
+
+func (x *publication) hearRivals(ctx context.Context) {
+	said := ""
+	for ctx.Err() == nil {
+		if err := x.holder.Hear(ctx); err != nil && err.Error() != said {
+			said = err.Error()
+			x.publisher.agent.log.Warn("addresses cannot be announced", keyGroup, x.group.settings.Name, keyError, said)
+		}
+		pause(ctx, 200*time.Millisecond)
+	}
+}
