@@ -89,9 +89,19 @@ func (a *agent) build() (err error) {
 		return errors.Join(err, a.door.Close())
 	}
 	if err := a.assemble(); err != nil {
+		a.hangUp()
 		return errors.Join(err, a.routing.close(), a.door.Close())
 	}
 	return nil
+}
+
+// hangUp closes sockets that are not served, lest the next try find them in use.
+func (a *agent) hangUp() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, s := range a.sockets {
+		_ = s.Serve(ctx)
+	}
 }
 
 // tune has the kernel ask for neighbours with the machine's own addresses.

@@ -41,13 +41,14 @@ func (g *GroupSettings) checkAnnounce() error {
 // announce by them, and for nobody else.
 func (s *Settings) checkRouting() error {
 	for i := range s.Groups {
-		for k, how := range s.Groups[i].Announce {
-			at := fmt.Sprintf("group %s: announce[%d]", s.Groups[i].Name, k)
-			switch {
-			case how == announceBGP && s.BGP == nil:
-				return fmt.Errorf("%s: bgp, but there are no routers; write bgp: {as: …, peers: [{address: …, as: …}]} beside groups", at)
-			case how == announceRoute && s.Route == nil:
-				return fmt.Errorf("%s: route, but there is no table; write route: {table: 198} beside groups", at)
+		if err := s.checkMeans("group "+s.Groups[i].Name, s.Groups[i].Announce); err != nil {
+			return err
+		}
+	}
+	if s.Services != nil {
+		for i := range s.Services.Pools {
+			if err := s.checkMeans("services.pool "+s.Services.Pools[i].Name, s.Services.Pools[i].Announce); err != nil {
+				return err
 			}
 		}
 	}
@@ -65,6 +66,20 @@ func (s *Settings) checkRouting() error {
 	if s.Route != nil {
 		if err := s.Route.Validate(); err != nil {
 			return fmt.Errorf("route.%w", err)
+		}
+	}
+	return nil
+}
+
+// checkMeans checks that there is what something is announced by.
+func (s *Settings) checkMeans(who string, announce []string) error {
+	for k, how := range announce {
+		at := fmt.Sprintf("%s: announce[%d]", who, k)
+		switch {
+		case how == announceBGP && s.BGP == nil:
+			return fmt.Errorf("%s: bgp, but there are no routers; write bgp: {as: …, peers: [{address: …, as: …}]} beside groups", at)
+		case how == announceRoute && s.Route == nil:
+			return fmt.Errorf("%s: route, but there is no table; write route: {table: 198} beside groups", at)
 		}
 	}
 	return nil

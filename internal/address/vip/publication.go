@@ -3,6 +3,7 @@ package vip
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -20,9 +21,8 @@ import (
 type publication struct {
 	publisher *publisher
 	group     *group
-	holder    *hold.Holder
+	holder    *presence
 	lease     *lease.Agent
-	end       context.CancelFunc
 	running   atomic.Bool
 	waits     *time.Timer // for its turn
 
@@ -49,7 +49,7 @@ const lastTurn = 5
 
 func newPublication(p *publisher, e *services.Election, peers []lease.Peer) (*publication, error) {
 	a := p.agent
-	s := &GroupSettings{Name: e.Address.String(), Addresses: []string{e.Address.String()}, Interface: p.settings.Interface, Announce: []string{announceARP}}
+	s := &GroupSettings{Name: e.Address.String(), Addresses: []string{e.Address.String()}, Interface: p.settings.Interface, Announce: p.means(e)}
 	s.addresses = []netip.Addr{e.Address}
 	x := &publication{publisher: p, peers: peers, faults: map[string]string{}, early: true, group: &group{
 		settings: s, gate: newHealthGate(s, a.log), hooks: newHooks(nil, a.log), state: stateInitialize, since: time.Now(),
@@ -58,9 +58,11 @@ func newPublication(p *publisher, e *services.Election, peers []lease.Peer) (*pu
 	if err != nil {
 		return nil, err
 	}
-	if x.holder, err = hold.New(hold.Config{Interface: s.Interface, Addresses: s.addresses, Log: a.log}, a.door, a.links); err != nil {
+	holder, err := hold.New(hold.Config{Interface: s.Interface, Addresses: s.addresses, Log: a.log}, a.door, a.links)
+	if err != nil {
 		return nil, err
 	}
+	x.holder = a.present(s, holder, s.addresses)
 	config := lease.Config{Self: p.self.Name, Peers: peers, Duration: p.duration(), Policy: policy}
 	name := p.settings.Kubernetes.Namespace + "/" + e.Name
 	if x.lease, err = lease.NewAgent(config, name, p.services.Store(e.Name), p.socket, x, a.log.With(keyGroup, s.Name)); err != nil {
@@ -100,17 +102,9 @@ func (x *publication) update(e *services.Election, peers []lease.Peer, common ma
 		}
 		x.peers = peers
 	}
-	faults := map[string]string{}
-	for _, kind := range []string{faultInterface, faultHealth} {
-		if common[kind] != "" {
-			faults[kind] = common[kind]
-		}
-	}
+	faults := x.publisher.bars(e, common)
 	if x.faults[faultHold] != "" {
 		faults[faultHold] = x.faults[faultHold]
-	}
-	if !e.Serves(x.publisher.settings.Node) {
-		faults[faultEndpoint] = "no ready endpoint of " + names(e.Services) + " on this machine"
 	}
 	if x.early {
 		faults[faultTurn] = "others come first"
@@ -141,15 +135,15 @@ func (x *publication) Hold(h lease.Holding) {
 	deadline := time.Now().Add(left)
 	log := x.publisher.agent.log
 	if !h.Began && !h.Lingering {
-		x.publisher.renewer.renew(x.holder, deadline)
+		x.publisher.renewer.renew(x.holder.Holder, deadline)
 		return
 	}
-	x.publisher.renewer.revoke(x.holder)
+	x.publisher.renewer.revoke(x.holder.Holder)
 	if !h.Began {
 		x.holder.Yield()
 		x.enter(stateYielding, "handed over")
 		if err := x.holder.RenewUntil(deadline); err != nil {
-			x.publisher.unrenewed(x.holder, err)
+			x.publisher.unrenewed(x.holder.Holder, err)
 		}
 		return
 	}
@@ -183,7 +177,7 @@ func (x *publication) failed(err error) {
 
 // Release implements lease.Actor.
 func (x *publication) Release(c lease.Cause) {
-	x.publisher.renewer.revoke(x.holder)
+	x.publisher.renewer.revoke(x.holder.Holder)
 	if err := x.holder.Drop(); err != nil {
 		x.publisher.agent.log.Warn("address not removed; the gate keeps it mute", keyGroup, x.group.settings.Name, keyError, err)
 	}
@@ -219,6 +213,23 @@ func (x *publication) run(ctx context.Context) {
 		}
 	}
 	x.enter(stateInitialize, "stop")
+}
+
+// of implements post.
+func (x *publication) of() *group { return x.group }
+
+// guard implements post.
+func (x *publication) guard() error { return x.holder.Guard() }
+
+// release implements post.
+func (x *publication) release(ctx context.Context, to string) error { return x.lease.Release(ctx, to) }
+
+// alive implements post.
+func (x *publication) alive() error {
+	if x.running.Load() && !x.lease.Alive() {
+		return fmt.Errorf("services: the loop of %s does not turn", x.group.settings.Name)
+	}
+	return nil
 }
 
 func (x *publication) hearRivals(ctx context.Context) {

@@ -21,8 +21,11 @@ type routing struct {
 	table   *route.Table
 }
 
-// announces says whether any group is announced that way.
+// announces says whether any group or pool is announced that way.
 func (s *Settings) announces(what string) bool {
+	if s.Services != nil && slices.ContainsFunc(s.Services.Pools, func(p PoolSettings) bool { return slices.Contains(p.Announce, what) }) {
+		return true
+	}
 	return slices.ContainsFunc(s.Groups, func(g GroupSettings) bool { return g.announces(what) })
 }
 

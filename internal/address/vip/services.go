@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -37,7 +38,28 @@ type publisher struct {
 	beat   time.Time
 	facts  hold.Facts
 	faults map[string]string // of all addresses
-	all    map[netip.Addr]*publication
+	all    map[netip.Addr]*running
+}
+
+// post is what sees to one address.
+type post interface {
+	// run sees to it until ctx ends, and then hands over.
+	run(ctx context.Context)
+	// update takes up who has the address, who may answer, and what stands in this
+	// machine's way. It must not block.
+	update(e *services.Election, peers []lease.Peer, common map[string]string)
+	of() *group
+	// guard gates an interface that was made anew.
+	guard() error
+	release(ctx context.Context, to string) error
+	alive() error
+	status(ctx context.Context) (ServiceStatus, error)
+}
+
+// running is a post, and what ends it.
+type running struct {
+	post
+	end context.CancelFunc
 }
 
 func newPublisher(a *agent) (*publisher, error) {
@@ -60,8 +82,9 @@ func newPublisher(a *agent) (*publisher, error) {
 	p := &publisher{
 		agent: a, settings: v, self: lease.Peer{Name: services.PeerName(v.Node), Address: at}, wake: make(chan struct{}, 1),
 		gate: newHealthGate(&GroupSettings{Name: "services", Health: v.Health}, a.log),
-		beat: time.Now(), faults: map[string]string{}, all: map[netip.Addr]*publication{},
+		beat: time.Now(), faults: map[string]string{}, all: map[netip.Addr]*running{},
 	}
+	p.gate.paths = a.routing.paths
 	p.renewer = newRenewer(p.duration(), p.unrenewed)
 	if p.socket, err = a.listen(at); err != nil {
 		return nil, err
@@ -179,15 +202,21 @@ func (p *publisher) turn(ctx context.Context, running *sync.WaitGroup) {
 }
 
 // open makes the publication of an address. The lock is held.
-func (p *publisher) open(ctx context.Context, e *services.Election, peers []lease.Peer, running *sync.WaitGroup) *publication {
-	x, err := newPublication(p, e, peers)
-	if err != nil {
-		p.agent.log.Warn("address cannot be answered for; it is tried again", keyAddress, e.Address, keyError, err)
-		return nil
+func (p *publisher) open(ctx context.Context, e *services.Election, peers []lease.Peer, all *sync.WaitGroup) *running {
+	x := &running{}
+	if slices.Contains(p.means(e), announceARP) {
+		one, err := newPublication(p, e, peers)
+		if err != nil {
+			p.agent.log.Warn("address cannot be answered for; it is tried again", keyAddress, e.Address, keyError, err)
+			return nil
+		}
+		x.post = one
+	} else {
+		x.post = newBeacon(p, e)
 	}
 	p.all[e.Address] = x
 	ctx, x.end = context.WithCancel(ctx)
-	running.Go(func() {
+	all.Go(func() {
 		x.run(ctx)
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -195,6 +224,24 @@ func (p *publisher) open(ctx context.Context, e *services.Election, peers []leas
 		p.nudge() // the address may have come back meanwhile
 	})
 	return x
+}
+
+// means is how an address is announced.
+func (p *publisher) means(e *services.Election) []string {
+	i := slices.IndexFunc(p.settings.Pools, func(s PoolSettings) bool { return s.Name == e.Pool })
+	if i < 0 {
+		return nil
+	}
+	return p.settings.Pools[i].Announce
+}
+
+// bars are what stands in this machine's way to answer for an address.
+func (p *publisher) bars(e *services.Election, common map[string]string) map[string]string {
+	bars := maps.Clone(common)
+	if !e.Serves(p.settings.Node) {
+		bars[faultEndpoint] = "no ready endpoint of " + names(e.Services) + " on this machine"
+	}
+	return bars
 }
 
 // look takes up the facts of the interface, and what the checks say.
@@ -219,7 +266,7 @@ func (p *publisher) look() {
 		return
 	}
 	for _, x := range p.all {
-		if err := x.holder.Guard(); err != nil {
+		if err := x.guard(); err != nil {
 			p.agent.log.Warn("interface not gated", keyInterface, name, keyError, err)
 		}
 	}
@@ -241,7 +288,7 @@ func (p *publisher) of() []*group {
 	defer p.mu.Unlock()
 	var all []*group
 	for _, x := range p.all {
-		all = append(all, x.group)
+		all = append(all, x.of())
 	}
 	return all
 }
@@ -259,7 +306,7 @@ func (p *publisher) releaseOne(ctx context.Context, g *group, to string) error {
 	if x == nil {
 		return lease.ErrNotHeld
 	}
-	return x.lease.Release(ctx, to)
+	return x.release(ctx, to)
 }
 
 // alive implements contender.
@@ -269,9 +316,9 @@ func (p *publisher) alive() error {
 	if since := time.Since(p.beat); since > 3*maxNap {
 		return fmt.Errorf("services: the loop has not turned for %s", since.Round(time.Millisecond))
 	}
-	for a, x := range p.all {
-		if x.running.Load() && !x.lease.Alive() {
-			return fmt.Errorf("services: the loop of %s does not turn", a)
+	for _, x := range p.all {
+		if err := x.alive(); err != nil {
+			return err
 		}
 	}
 	return nil

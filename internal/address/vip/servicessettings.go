@@ -47,7 +47,8 @@ type PoolSettings struct {
 	AutoAssign      *bool             `yaml:"autoAssign"`
 	Namespaces      []string          `yaml:"namespaces"`
 	ServiceSelector map[string]string `yaml:"serviceSelector"`
-	// Announce is arp.
+	// Announce says how: with arp one machine answers, and tells routers too where
+	// bgp or route stand beside it. Without arp all machines do.
 	Announce []string `yaml:"announce"`
 
 	pool services.Pool
@@ -148,8 +149,8 @@ func (p *PoolSettings) complete() error {
 		p.Announce = []string{announceARP}
 	}
 	for i, how := range p.Announce {
-		if how != announceARP || i > 0 {
-			return fmt.Errorf("announce[%d]: %q; only arp is built in yet", i, how)
+		if !slices.Contains(announcers, how) || slices.Contains(p.Announce[:i], how) {
+			return fmt.Errorf("announce[%d]: %q; write each of %s once at most", i, how, strings.Join(announcers, ", "))
 		}
 	}
 	return nil

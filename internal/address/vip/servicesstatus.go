@@ -31,7 +31,8 @@ type ServiceStatus struct {
 	Pool     string         `json:"pool"`
 	Services []services.Key `json:"services"`
 	// Policy is externalTrafficPolicy.
-	Policy string `json:"policy"`
+	Policy   string   `json:"policy"`
+	Announce []string `json:"announce"`
 	// State is initialize, backup, active or yielding; Cause is why since Since.
 	State string    `json:"state"`
 	Cause string    `json:"cause"`
@@ -57,39 +58,45 @@ func (x *publication) status(ctx context.Context) (ServiceStatus, error) {
 	t := x.holder.Tally()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	policy := "Cluster"
-	if x.election.Local {
-		policy = "Local"
+	s := x.group.service(&x.election, x.faults)
+	s.Holder, s.LeftMS, s.Contact, s.Trouble = l.Holder, t.Left.Milliseconds(), l.Contact > 0, cmp.Or(l.Foreign, l.APIError)
+	s.Sent, s.Rivals, s.Mended, s.Renewals = t.Requests+t.Replies+t.Advertisements, t.Claims, t.Mended, t.Renewals
+	return s, nil
+}
+
+// service is what there is to say of an address whoever sees to it.
+func (g *group) service(e *services.Election, bars map[string]string) ServiceStatus {
+	s := ServiceStatus{
+		Address: g.settings.Name, Pool: e.Pool, Services: e.Services, Policy: "Cluster", Announce: g.settings.Announce,
+		State: g.state, Cause: g.cause, Since: g.since, Bar: reasons(bars),
 	}
-	return ServiceStatus{
-		Address: x.group.settings.Name, Pool: x.election.Pool, Services: x.election.Services, Policy: policy,
-		State: x.group.state, Cause: x.group.cause, Since: x.group.since, Holder: l.Holder, Bar: reasons(x.faults),
-		LeftMS: t.Left.Milliseconds(), Contact: l.Contact > 0, Trouble: cmp.Or(l.Foreign, l.APIError),
-		Sent: t.Requests + t.Replies + t.Advertisements, Rivals: t.Claims, Mended: t.Mended, Renewals: t.Renewals,
-	}, nil
+	if e.Local {
+		s.Policy = "Local"
+	}
+	return s
 }
 
 // report asks every loop.
 func (p *publisher) report(ctx context.Context) *ServicesStatus {
 	p.mu.Lock()
-	all := make([]*publication, 0, len(p.all))
+	all := make([]post, 0, len(p.all))
 	for _, x := range p.all {
 		all = append(all, x)
 	}
 	s := &ServicesStatus{Status: p.services.Status(), Faults: reasons(p.faults), Addresses: []ServiceStatus{}}
 	p.mu.Unlock()
-	slices.SortFunc(all, func(a, b *publication) int { return a.address().Compare(b.address()) })
+	slices.SortFunc(all, func(a, b post) int { return addressOf(a).Compare(addressOf(b)) })
 	for _, x := range all {
 		one, err := x.status(ctx)
 		if err != nil {
-			one = ServiceStatus{Address: x.group.settings.Name, Services: []services.Key{}, State: "unknown", Trouble: err.Error()}
+			one = ServiceStatus{Address: x.of().settings.Name, Services: []services.Key{}, State: "unknown", Trouble: err.Error()}
 		}
 		s.Addresses = append(s.Addresses, one)
 	}
 	return s
 }
 
-func (x *publication) address() netip.Addr { return x.group.settings.addresses[0] }
+func addressOf(x post) netip.Addr { return x.of().settings.addresses[0] }
 
 // print writes the tables for people.
 func (s *ServicesStatus) print(w io.Writer) error {

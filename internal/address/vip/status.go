@@ -158,22 +158,12 @@ func (a *agent) status() Status {
 // print writes the tables for people.
 func (s Status) print(w io.Writer) error {
 	if s.Services != nil {
-		if err := s.Services.print(w); err != nil || len(s.Groups) == 0 {
+		if err := s.Services.print(w); err != nil {
 			return err
 		}
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "GROUP\tADDRESSES\tMODE\tSTATE\tSINCE\tCAUSE\tHOLDER\tPRIORITY\tRIVALS\tHEALTH")
-	for _, g := range s.Groups {
-		priority := "-"
-		if g.Priority > 0 {
-			priority = fmt.Sprint(g.Priority)
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", g.Name, strings.Join(g.Addresses, ","), orDash(g.Mode), g.State,
-			time.Since(g.Since).Round(time.Second), orDash(g.Cause), orDash(g.Holder), priority, g.Rivals, g.healthLine())
-	}
-	if err := table.Flush(); err != nil {
-		return fmt.Errorf("print status: %w", err)
+	if err := s.printGroups(w); err != nil {
+		return err
 	}
 	if err := s.printRouting(w); err != nil {
 		return err
@@ -188,6 +178,26 @@ func (s Status) print(w io.Writer) error {
 		if _, err := fmt.Fprintln(w, l); err != nil {
 			return fmt.Errorf("print status: %w", err)
 		}
+	}
+	return nil
+}
+
+func (s Status) printGroups(w io.Writer) error {
+	if len(s.Groups) == 0 && s.Services != nil {
+		return nil
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "GROUP\tADDRESSES\tMODE\tSTATE\tSINCE\tCAUSE\tHOLDER\tPRIORITY\tRIVALS\tHEALTH")
+	for _, g := range s.Groups {
+		priority := "-"
+		if g.Priority > 0 {
+			priority = fmt.Sprint(g.Priority)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", g.Name, strings.Join(g.Addresses, ","), orDash(g.Mode), g.State,
+			time.Since(g.Since).Round(time.Second), orDash(g.Cause), orDash(g.Holder), priority, g.Rivals, g.healthLine())
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print status: %w", err)
 	}
 	return nil
 }
