@@ -2,8 +2,10 @@ package services
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
@@ -18,6 +20,16 @@ func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
 // MarshalText makes status documents say "namespace/name".
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (k *Key) UnmarshalText(text []byte) error {
+	namespace, name, ok := strings.Cut(string(text), "/")
+	if !ok {
+		return fmt.Errorf("%.100q is no namespace/name", text)
+	}
+	*k = Key{namespace, name}
+	return nil
+}
 
 func byKey(a, b Key) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

@@ -1,6 +1,7 @@
 package vip
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -125,6 +126,15 @@ func TestServicesStatusTable(t *testing.T) {
 	golden(t, "status-services.txt", out.String())
 	if err := s.verdict(); err != nil {
 		t.Errorf("verdict: %v", err)
+	}
+	// What an agent says, the command understands.
+	data, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var heard Status
+	if err := json.Unmarshal(data, &heard); err != nil || heard.Services.Pending[0].Service != s.Services.Pending[0].Service || len(heard.Services.Addresses[0].Services) != 2 {
+		t.Errorf("%s is read as %+v: %v", data, heard.Services, err)
 	}
 	s.Services.Faults = "interface: eth0 is down"
 	if err := s.verdict(); err == nil {
