@@ -38,6 +38,11 @@ const (
 	// When a peer says that the API works, a call is stuck that has been open for
 	// stuckPart, and a failed one is repeated hastePart after it was sent.
 	stuckPart, hastePart = 0.12, 0.06
+	// Once no more than lastPart is left of the lease, both are rushPart, and not
+	// only when a peer says so: the API may answer the holder an eighth of a lease
+	// after it answers the others, which is at 0.81 when they were about to say "not
+	// reached". Whatever answers within rushPart after that keeps the address.
+	lastPart, rushPart = 0.3, 0.04
 	// An expired record is taken only by who has read it, or its like, this short a
 	// while before; longer than a call, and asked for half of it ahead.
 	freshPart = 0.3

@@ -85,6 +85,7 @@ func (m *Machine) keep(now time.Duration) {
 
 // renew writes the record when it is due.
 func (m *Machine) renew(now time.Duration) {
+	m.rush(now)
 	if !m.held || m.leaving.sent || m.writing.busy || m.dirty {
 		return
 	}
@@ -148,6 +149,40 @@ func (m *Machine) hasten(now time.Duration) {
 	if !m.writing.busy && m.failed > 0 {
 		m.writeAt = min(m.writeAt, max(now, m.writing.sent+part(m.cfg.Duration, hastePart)))
 	}
+}
+
+// rush repeats calls that are open although a peer reaches the API, or that have
+// failed, when little is left of the lease.
+func (m *Machine) rush(now time.Duration) {
+	if !m.held || m.leaving.on || !m.elsewhere() {
+		return
+	}
+	if from := m.deadline - part(m.cfg.Duration, lastPart); now < from {
+		m.wake(from)
+		return
+	}
+	again := part(m.cfg.Duration, rushPart)
+	for _, c := range [2]struct {
+		call *call
+		at   *time.Duration
+	}{{&m.writing, &m.writeAt}, {&m.reading, &m.readAt}} {
+		if at := c.call.sent + again; now < at {
+			m.wake(at)
+		} else {
+			c.call.busy = false
+			*c.at = min(*c.at, now)
+		}
+	}
+}
+
+// elsewhere says that a peer reaches the API while this holder does not.
+func (m *Machine) elsewhere() bool {
+	for i := range m.peers {
+		if p := &m.peers[i]; p.reaches() && p.heard >= m.confirmed+m.cfg.Renew {
+			return true
+		}
+	}
+	return false
 }
 
 // maxPending bounds what is remembered of an outage: of older writes an answer

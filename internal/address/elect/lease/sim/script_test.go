@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +86,51 @@ func TestTranscripts(t *testing.T) {
 			compare(t, filepath.Join("testdata", s.name+".txt"), out.Bytes())
 		})
 	}
+}
+
+// TestTheHolderIsTheLastToReachTheAPI plays outages of the API of all lengths up to
+// a lease, from all moments between two renewals, that end for the holder an eighth
+// of a lease after they have for the others. Nobody lets go: what is left of the
+// lease by then is enough for one more write.
+func TestTheHolderIsTheLastToReachTheAPI(t *testing.T) {
+	outages := uint64(10000)
+	if testing.Short() || raceEnabled {
+		outages = 1000
+	}
+	for _, unit := range []time.Duration{lease.MinDuration, lease.DefaultDuration} {
+		lost := ""
+		for seed := range outages {
+			if broken := lastToReach(unit, seed); broken != "" {
+				lost += fmt.Sprintf("\nseed %d: %s", seed, broken)
+			}
+		}
+		if lost != "" {
+			t.Errorf("lease %v: %d of %d outages: %.1000s", unit, strings.Count(lost, "\n"), outages, lost)
+		}
+	}
+}
+
+// lastToReach plays one such outage.
+func lastToReach(unit time.Duration, seed uint64) (broken string) {
+	w, rng := NewWorld(), rand.New(rand.NewPCG(seed, 1))
+	w.Reset(Shape{
+		Nodes: 3, Config: lease.Config{Key: []byte("key"), Linger: time.Second, Duration: unit},
+		Fast: unit / 100, Lag: unit / 100,
+	}, rng)
+	w.Run(time.Second + 4*unit)
+	w.judge.settled = true
+	begin, holder := w.now+w.between(0, unit/2), w.holders()[0]
+	end := begin + w.between(unit/4, unit)
+	for i := range w.n {
+		w.Inject(begin, Fault{Do: Path, A: i, Way: hang})
+		if i == holder {
+			w.Inject(end+unit/8, Fault{Do: Path, A: i})
+		} else {
+			w.Inject(end, Fault{Do: Path, A: i})
+		}
+	}
+	w.Run(end - w.now + unit)
+	return w.judge.broken
 }
 
 func compare(t *testing.T, file string, got []byte) {
