@@ -115,17 +115,25 @@ func (m *Machine) reweigh(now time.Duration, was uint8) {
 }
 
 // holderResigns is priority 0 in Backup: set the Active_Down_Timer to
-// Skew_Time. Not by one whom we do not follow: somebody else still holds the
-// addresses. Not when it may have been said long ago. And never later than it
-// stood: a holder that says it again does not put off its successor.
+// Skew_Time. Not by one whom we do not follow: somebody else holds the addresses,
+// as long as no more than one of its adverts is missing. Not when it may have
+// been said long ago. And never later than it stood: a holder that says it again
+// does not put off its successor.
 func (m *Machine) holderResigns(now time.Duration, src netip.Addr) {
 	l := &m.backup
-	if now < l.settled || l.holder.src.IsValid() && l.holder.src != src {
+	at := now
+	switch {
+	case now < l.settled:
 		m.emit(Note{Kind: NoteResigner, From: src})
 		return
+	case l.holder.src.IsValid() && l.holder.src != src:
+		m.emit(Note{Kind: NoteResigner, From: src})
+		at = max(now, l.holder.at+2*l.interval)
+	default:
+		l.holder = holder{}
 	}
-	l.holder, l.cause = holder{}, CauseResigned
-	if at := now + m.skewOf(m.priority); !l.wants && at < m.timer {
+	if at += m.skewOf(m.priority); !l.wants && at < m.timer {
+		l.cause = CauseResigned
 		m.arm(max(at, l.notBefore))
 	}
 }

@@ -170,6 +170,23 @@ func TestBackupHearsTheHolderResign(t *testing.T) {
 	b.tick(ms, "active (resigned), announce (resigned), send 100")
 }
 
+// One router takes the addresses from another that was just heard here, and resigns
+// at once.
+func TestBackupHearsAnotherResign(t *testing.T) {
+	b := newBench(t, nil)
+	b.start("backup (start)")
+	b.hear(200, better, "")
+	b.tick(100*ms, "")
+	b.hear(150, worse, "") // better is followed: no more than one of its adverts is missing
+	b.hear(0, worse, "note resigner")
+	b.tick(90*ms, "")
+	b.hear(200, better, "") // it is there
+	b.tick(100*ms, "")
+	b.hear(0, worse, "note resigner")
+	b.tick(160*ms, "") // two are missing, and the skew of 61 ms
+	b.tick(ms, "active (resigned), announce (resigned), send 100")
+}
+
 func TestPreemption(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Preempt = true })
 	b.start("backup (start)")

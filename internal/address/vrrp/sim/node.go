@@ -51,6 +51,8 @@ type node struct {
 	changed [mostPlanes]time.Duration
 	// took is why it last began to answer.
 	took [mostPlanes]vrrp.Cause
+	// met is when it last heard another hold the addresses.
+	met [mostPlanes][most]time.Duration
 }
 
 const socketSize = 64 // adverts; what comes then is lost
@@ -138,6 +140,9 @@ func (w *World) run(id int) {
 	now := n.clock(w.now)
 	for _, p := range n.socket {
 		from := &w.nodes[p.from]
+		if p.priority > 0 {
+			n.met[p.plane][p.from] = w.now
+		}
 		advert := from.group.Member(int(p.plane)).Advert(p.priority)
 		w.perform(id, n.group.Receive(now, int(p.plane), advert, address(int(p.from), int(p.plane))))
 	}

@@ -264,9 +264,24 @@ func (w *World) checkLeaving(id, plane int, cause vrrp.Cause) {
 	if cause == vrrp.CauseHandedOver && w.sole(id, plane) {
 		w.breach("plane %d: %s has handed over, and nobody answers", plane, w.name(id))
 	}
-	if b := w.backupOf(id, before); cause == vrrp.CauseLinger && b >= 0 && w.sole(id, plane) {
+	if b := w.backupOf(id, before); cause == vrrp.CauseLinger && b >= 0 && w.sole(id, plane) && !w.mayFollow(b, id, y.since) {
 		w.breach("plane %d: %s waited for a successor, and %s did not come", plane, w.name(id), w.name(b))
 	}
+}
+
+// mayFollow says whether a backup that hears a holder resign may take another for
+// the holder: one that it has heard of late and that is gone since, as a machine
+// that stands still is. It cannot know that before two of its adverts are missing.
+func (w *World) mayFollow(b, resigner int, resigned time.Duration) bool {
+	n := &w.nodes[b]
+	for plane := range w.shape.Planes {
+		for j := range w.n {
+			if since := resigned - 2*w.nodes[j].interval(); j != resigner && n.met[plane][j] > max(since, 0) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // punctual says whether nothing late has arrived anywhere since a moment: who
