@@ -149,6 +149,10 @@ func (w *World) heal() {
 		}
 		w.after(time.Millisecond, event{what: evStart, a: int8(i)})
 		w.after(2*time.Second, event{what: evStart, a: int8(i)}) // who was about to stop
+		// And who was about to stop while it stood still: what waited for it is
+		// handed over at the end that its standing still had at first, up to four
+		// leases from here.
+		w.after(4*w.shape.Config.Duration+2*time.Second, event{what: evStart, a: int8(i)})
 	}
 	w.healed()
 }
