@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/internal/base/realtime"
 )
 
 // Linger is for how long at most a peer is told AdminDown at the end: long
@@ -23,12 +25,8 @@ type Options struct {
 	// IPv4 alone where the machine has no IPv6.
 	Listen []netip.Addr
 	Log    *slog.Logger
-	// Realtime runs the loop before every ordinary thread of the machine:
-	// whoever has to be heard every 100 ms must not wait for a processor as
-	// others do. On two cores with a load of 16 to 28, in 40 to 200 s each, the
-	// loop was late by more than 20 ms 19 to 49 times without and once or twice
-	// with it; the worst single delay, 50 to 250 ms, it does not take away for
-	// sure. It takes CAP_SYS_NICE; without, one line in the log says so.
+	// Realtime runs the process before every ordinary one of the machine; see
+	// package realtime. It takes CAP_SYS_NICE; without, one line in the log says so.
 	Realtime bool
 }
 
@@ -226,10 +224,10 @@ func (m *Manager) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { m.post(m.end) })
 	defer stop()
 	if m.realtime {
-		restore, err := realtime()
-		defer restore()
+		leave, err := realtime.Enter(m.log)
+		defer leave()
 		if err != nil {
-			m.log.Warn("BFD runs as ordinary threads do", "error", err)
+			m.log.Warn("BFD runs as ordinary processes do", "error", err)
 		}
 	}
 	return m.loop()

@@ -20,7 +20,7 @@ import (
 // defaultSettings is what an empty file means, but for what stands in lists.
 func defaultSettings() Settings {
 	return Settings{
-		Table: defaultTable, Control: defaultControl,
+		Table: defaultTable, Control: defaultControl, Realtime: true,
 		Telemetry: telemetry.Settings{Listen: defaultTelemetry},
 		Log:       telemetry.Log{Level: "info", Format: "text"},
 	}

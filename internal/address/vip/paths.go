@@ -88,7 +88,7 @@ func openPaths(s *Settings, log *slog.Logger) (*paths, error) {
 		p.by[n] = &path{to: n, verdict: health.Verdict{Reason: fmt.Sprintf("BFD has not heard %v yet", n.address)}}
 	}
 	var err error
-	if p.manager, err = bfd.New(bfd.Options{Log: log, Realtime: true}); err != nil {
+	if p.manager, err = bfd.New(bfd.Options{Log: log}); err != nil {
 		return nil, fmt.Errorf("open BFD: %w", err)
 	}
 	for n, timers := range checked {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/base/daemon"
+	"github.com/holdfast-ha/holdfast/internal/base/realtime"
 	"github.com/holdfast-ha/holdfast/internal/base/telemetry"
 )
 
@@ -45,9 +46,21 @@ func newProcess(settings Settings, log *slog.Logger) *daemon.Late[agent] {
 			go a.feelPulse(ctx, alive)
 			ready.Set(condAgent, nil)
 			log.Info("agent started")
+			if settings.Realtime {
+				defer hurry(log)()
+			}
 			a.run(ctx)
 		},
 	}
+}
+
+// hurry puts this process before ordinary ones, until leave.
+func hurry(log *slog.Logger) (leave func()) {
+	leave, err := realtime.Enter(log)
+	if err != nil {
+		log.Info("on a busy machine adverts may be late; CAP_SYS_NICE or RLIMIT_RTPRIO 1 would let them go before other work", keyError, err)
+	}
+	return leave
 }
 
 // feelPulse keeps /healthz.

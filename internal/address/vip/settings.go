@@ -21,7 +21,9 @@ type Settings struct {
 	// Table is the name of our nftables tables.
 	Table string `yaml:"table"`
 	// Control is the unix socket where a release is asked for; "" is none.
-	Control   string             `yaml:"control"`
+	Control string `yaml:"control"`
+	// Realtime runs the agent before every ordinary process; see package realtime.
+	Realtime  bool               `yaml:"realtime"`
 	Telemetry telemetry.Settings `yaml:"telemetry"`
 	Log       telemetry.Log      `yaml:"log"`
 
