@@ -187,7 +187,7 @@ func (e *engine) askAddress(ctx context.Context, socket *os.File) {
 		case <-tick.C:
 		}
 		_, _ = socket.Write(question)
-		e.tellSpells(func(s *spells) []record.Event { return s.lapse(e.clock.now()) })
+		e.tellSpells((*spells).asked)
 	}
 }
 
@@ -248,10 +248,11 @@ func (e *engine) lookForAddress(ctx context.Context, node *lab.Node) {
 
 // noteNeighbours records what the clients on the link and its router believe of
 // the address, at the end of the fault and of the run.
-func (e *engine) noteNeighbours() {
+func (e *engine) noteNeighbours(ctx context.Context) {
 	if !e.hasAddress() || e.watchers == nil {
 		return
 	}
+	until(ctx, time.Second, func() bool { return len(e.answering()) > 0 })
 	site := e.c.VIP.Site()
 	believe := map[string]string{}
 	if mac, err := e.lab.RouterNeighbor(site, e.heldAddress()); err == nil {
@@ -294,6 +295,10 @@ func holderWords(c *scenario.Case, agents bool) string {
 		return fmt.Sprintf("`holdfast vip` by a lease in %s with its defaults, policy %s", v.Record, v.Policy)
 	case agents:
 		return fmt.Sprintf("`holdfast vip` by VRRP with adverts every %s", v.Interval)
+	}
+	if v.ByElection() {
+		t := v.ElectionTimers()
+		return fmt.Sprintf("client-go's leader election by a Lease of %s, deadline %s, retry %s, announced every %s", t.Duration, t.Renew, t.Retry, t.Announce)
 	}
 	words := fmt.Sprintf("keepalived with adverts every %s", v.PeerAdvert())
 	if v.Health != "" {

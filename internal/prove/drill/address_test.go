@@ -37,6 +37,16 @@ func TestKeepalivedLines(t *testing.T) {
 	}
 }
 
+func TestElectionLines(t *testing.T) {
+	for line, want := range map[string]string{
+		"15:04:05.000000 holds the address: true": stateActive, "15:04:05.000000 holds the address: false\n": stateBackup, "leaderelection: lost": "",
+	} {
+		if got, ok := electionLine(line); got != want || ok != (want != "") {
+			t.Errorf("%q is state %q, %t, want %q", line, got, ok, want)
+		}
+	}
+}
+
 func TestAgentsOfAnAddress(t *testing.T) {
 	c := mustCase(t, "vip-balance-pair", "main")
 	for _, agents := range []bool{true, false} {

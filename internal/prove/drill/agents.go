@@ -131,14 +131,8 @@ func agentName(p scenario.Process) string {
 
 // agentCommand is the command line of an agent, with its settings written.
 func (e *engine) agentCommand(p scenario.Process) ([]string, error) {
-	switch {
-	case !e.inPlace(p):
-	case p.Kind() == scenario.AgentFront:
-		return e.haproxyCommand(p)
-	case e.anycast():
-		return e.frrCommand(p)
-	default:
-		return e.keepalivedCommand(p)
+	if e.inPlace(p) {
+		return e.inPlaceCommand(p)
 	}
 	kind := kindOf(p)
 	file, err := e.configFile(agentName(p)+".yaml", kind.config(e, p))
@@ -247,7 +241,8 @@ func (e *engine) awaitReady(ctx context.Context, p scenario.Process) error {
 	return nil
 }
 
-// awaitPeer waits until keepalived has come to a state. HAProxy need only run.
+// awaitPeer waits until who holds addresses has come to a state. HAProxy need only
+// run.
 func (e *engine) awaitPeer(ctx context.Context, p scenario.Process) error {
 	child := e.running[p]
 	known := func() bool {

@@ -59,7 +59,7 @@ type engine struct {
 	// recent holds the samples since the baseline began, until the injection.
 	recent []probe.Sample
 	fresh  map[string]int // good samples in a row, by path
-	// peerStates is what keepalived last said of itself.
+	// peerStates is what keepalived or its like last said of themselves.
 	peerStates map[scenario.Process]string
 	ending     bool // children are being stopped; their end is no news
 }
@@ -240,7 +240,7 @@ func (e *engine) finish() error {
 	e.ending = true
 	e.mu.Unlock()
 	e.stopProbers(ctx)
-	e.noteNeighbours()
+	e.noteNeighbours(ctx)
 	if e.watchers != nil {
 		e.watchers.stop()
 	}

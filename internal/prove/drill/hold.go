@@ -315,7 +315,7 @@ func (e *engine) heal(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healWithin)
 	defer cancel()
 	e.keepStatus(ctx)
-	e.noteNeighbours()
+	e.noteNeighbours(ctx)
 	e.run.Healed = e.clock.now()
 	var errs []error
 	for _, a := range timetable(e.c.Faults, e.c.Phases.Hold) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab"
 )
@@ -120,19 +119,4 @@ func keepalivedLine(line string) (state string, ok bool) {
 		return "", false
 	}
 	return map[string]string{"BACKUP": stateBackup, "MASTER": stateActive, "FAULT": "initialize"}[m[1]], true
-}
-
-// peerLine turns a line of a peer's log into an event when it is one.
-func (e *engine) peerLine(p scenario.Process, line []byte) {
-	state, ok := keepalivedLine(string(line))
-	if !ok {
-		return
-	}
-	e.mu.Lock()
-	e.peerStates[p] = state
-	e.mu.Unlock()
-	e.w.Event(record.Event{
-		At: e.clock.now(), Source: keepalivedProgram + "/" + p.Node, Kind: record.KindHolds,
-		Keys: map[string]string{"state": state}, Message: "keepalived is " + state,
-	})
 }

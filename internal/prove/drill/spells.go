@@ -11,25 +11,29 @@ import (
 )
 
 // askAddressEvery is how often everybody is asked who has the address, and
-// ceasedAfter how many such questions in a row must stay without an answer of a
-// machine before it has ceased to answer: one may be lost, or be late.
+// unansweredFor how many such questions in a row must stay without an answer of a
+// machine before it has ceased to answer: one may be lost, or be late. Questions
+// count, not time, since an observer that stood still has not asked.
 const (
 	askAddressEvery = 10 * time.Millisecond
-	ceasedAfter     = 6 * askAddressEvery
+	unansweredFor   = 6
 )
 
-// spells tell who answers for an address. They are pure: answers in, events out.
+// spells tell who answers for an address. They are pure: questions and answers in,
+// events out.
 type spells struct {
-	// last is when a machine that answers did so for the last time.
-	last map[string]time.Time
+	// last is when a machine that answers did so for the last time, unanswered how
+	// many questions were asked since.
+	last       map[string]time.Time
+	unanswered map[string]int
 }
 
-func newSpells() *spells { return &spells{last: map[string]time.Time{}} }
+func newSpells() *spells { return &spells{last: map[string]time.Time{}, unanswered: map[string]int{}} }
 
 // heard takes one answer.
 func (s *spells) heard(node string, at time.Time) []record.Event {
 	_, known := s.last[node]
-	s.last[node] = at
+	s.last[node], s.unanswered[node] = at, 0
 	if known {
 		return nil
 	}
@@ -39,12 +43,13 @@ func (s *spells) heard(node string, at time.Time) []record.Event {
 	}}
 }
 
-// lapse ends the spells of those that have not answered for a while. A spell ends
-// with its last answer.
-func (s *spells) lapse(now time.Time) []record.Event {
+// asked takes one question to all, and ends the spells of those that have not
+// answered for a while. A spell ends with its last answer.
+func (s *spells) asked() []record.Event {
 	var out []record.Event
 	for _, node := range slices.Sorted(maps.Keys(s.last)) {
-		if at := s.last[node]; now.Sub(at) > ceasedAfter {
+		at := s.last[node]
+		if s.unanswered[node]++; s.unanswered[node] > unansweredFor {
 			delete(s.last, node)
 			out = append(out, record.Event{
 				At: at, Source: "wire", Kind: record.KindCeased, Keys: map[string]string{"node": node},
@@ -59,9 +64,9 @@ func (s *spells) lapse(now time.Time) []record.Event {
 func (s *spells) answering() []string { return slices.Sorted(maps.Keys(s.last)) }
 
 // neighbourEvent is what somebody on the link believes of the address. It is
-// stale when the machine that it leads to does not answer for it.
+// stale when the machine that it leads to does not answer for it, and another does.
 func neighbourEvent(at time.Time, who, believes string, answering []string) record.Event {
-	stale := believes != "" && !slices.Contains(answering, believes)
+	stale := believes != "" && len(answering) > 0 && !slices.Contains(answering, believes)
 	ev := record.Event{
 		At: at, Source: "wire", Kind: record.KindNeighbour,
 		Keys:    map[string]string{"who": who, "node": believes, "answering": strings.Join(answering, ","), "stale": fmt.Sprint(stale)},

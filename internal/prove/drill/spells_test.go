@@ -21,13 +21,16 @@ func TestSpells(t *testing.T) {
 	}
 	for at := time.Duration(0); at <= 400*time.Millisecond; at += askAddressEvery {
 		now := t0.Add(at)
+		if at > 210*time.Millisecond && at < 290*time.Millisecond {
+			continue // the observer stands still
+		}
+		tell(s.asked())
 		if at < 100*time.Millisecond || at > 130*time.Millisecond && at < 200*time.Millisecond {
 			tell(s.heard("a2", now))
 		}
 		if at >= 180*time.Millisecond {
 			tell(s.heard("a3", now))
 		}
-		tell(s.lapse(now))
 	}
 	want := "answering a2 0s, answering a3 180ms, ceased a2 190ms"
 	if got := strings.Join(told, ", "); got != want {
@@ -40,15 +43,17 @@ func TestSpells(t *testing.T) {
 
 func TestNeighbourEvents(t *testing.T) {
 	for _, tc := range []struct {
-		believes string
-		stale    string
-		message  string
+		believes  string
+		answering []string
+		stale     string
+		message   string
 	}{
-		{"a3", "false", "a1 sends packets for the address to a3"},
-		{"a2", "true", "a1 sends packets for the address to a2, which does not answer for it"},
-		{"", "false", "a1 has no neighbour entry for the address"},
+		{"a3", []string{"a3"}, "false", "a1 sends packets for the address to a3"},
+		{"a2", []string{"a3"}, "true", "a1 sends packets for the address to a2, which does not answer for it"},
+		{"a2", nil, "false", "a1 sends packets for the address to a2"},
+		{"", []string{"a3"}, "false", "a1 has no neighbour entry for the address"},
 	} {
-		ev := neighbourEvent(time.Now(), "a1", tc.believes, []string{"a3"})
+		ev := neighbourEvent(time.Now(), "a1", tc.believes, tc.answering)
 		if ev.Kind != record.KindNeighbour || ev.Keys["stale"] != tc.stale || ev.Message != tc.message {
 			t.Errorf("believes %q: %+v", tc.believes, ev)
 		}

@@ -136,6 +136,10 @@ func findPeer(name string) (string, error) {
 	return "", fmt.Errorf("the lab wants %s and %s is missing: run `%s`", name, path, remedy)
 }
 
+// FindPeer returns the path of a program in the directory of peers that belongs to
+// no version of Kubernetes or etcd, or in one line how to get it.
+func FindPeer(name string) (string, error) { return findPeer(name) }
+
 // kubernetesPeer finds a Kubernetes program in the version of the lab.
 func (l *Lab) kubernetesPeer(program string) (string, error) {
 	return findPeer(program + "-" + l.spec.KubernetesOptions.Version)

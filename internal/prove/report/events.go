@@ -22,6 +22,8 @@ type marker struct {
 var markers = []marker{
 	{"move", "leadership moved by an agent", 0, true, false, drawDiamond("hf-mark")},
 	{"leader-changed", "leader changed", 1, true, false, drawDisc("hf-mark")},
+	{"answering", "a machine answers for the address", 1, true, false, drawDisc("hf-mark")},
+	{"ceased", "it does not any more", 3, false, true, drawSquare("hf-hollowbad")},
 	{"move-failed", "move failed", 2, false, true, drawDiamond("hf-hollowbad")},
 	{"exit", "process ended", 2, false, true, drawSquare("hf-hollowbad")},
 	{"no-leader", "member without leader", 3, false, true, drawSquare("hf-hollowbad")},

@@ -60,9 +60,31 @@ const (
 	PeerKeepalived = "keepalived"
 	// PeerKeepalivedFast has the agents' adverts, and the checks of the guide.
 	PeerKeepalivedFast = "keepalived-fast"
+	// PeerElection is client-go's leader election with its defaults, as holders
+	// that rest on a Lease have them; PeerElectionFast has the timers that guides
+	// set.
+	PeerElection     = "leaderelection"
+	PeerElectionFast = "leaderelection-fast"
 )
 
-var allPeers = []string{PeerKeepalived, PeerKeepalivedFast}
+var allPeers = []string{PeerKeepalived, PeerKeepalivedFast, PeerElection, PeerElectionFast}
+
+// ElectionTimers are those of client-go's leader election, and the time between
+// two announcements of the address.
+type ElectionTimers struct{ Duration, Renew, Retry, Announce time.Duration }
+
+// ElectionTimers are those of the run without the agents.
+func (v VIP) ElectionTimers() ElectionTimers {
+	if v.Without == PeerElectionFast {
+		return ElectionTimers{5 * time.Second, 3 * time.Second, time.Second, 3 * time.Second}
+	}
+	return ElectionTimers{15 * time.Second, 10 * time.Second, 2 * time.Second, 3 * time.Second}
+}
+
+// ByElection says that a leader election holds the address without the agents.
+func (v VIP) ByElection() bool {
+	return v.Without == PeerElection || v.Without == PeerElectionFast
+}
 
 // VIP is an address that several machines of one site may hold, and what must
 // hold of it in the run with the agents: that no client and no router keeps a
@@ -237,7 +259,7 @@ func (c *Case) checkVIPNeeds() error {
 		field, remedy string
 	}{
 		{v.Record != "" || v.Policy != "", v.Mode == ModeLease, "vip.record, vip.policy: there is no lease", "mode: lease"},
-		{v.Record == RecordKubernetes || v.Health != "", c.APIServers, "vip: there is no apiserver for record or health", "apiservers: true"},
+		{v.Record == RecordKubernetes || v.ByElection() || v.Health != "", c.APIServers, "vip: there is no apiserver for record, without or health", "apiservers: true"},
 		{v.Health == HealthFront, c.Agents.Has(AgentFront), "vip.health: there is no front", "front to agents"},
 		{c.Agents.Has(AgentFront), v.Health == HealthFront, "agents: front has no address to serve at", "health: front to vip"},
 	} {
