@@ -67,7 +67,7 @@ func TestAddressWindows(t *testing.T) {
 		most               time.Duration
 	}{
 		{"vip-lease-cut", "a/address/udp/new", "vip-lease", 3 * time.Second},
-		{"vip-apiserver-hung", "a/address/api-get/new", "vip-health", 2500*time.Millisecond + 2*DefaultInterval},
+		{"vip-apiserver-hung", "a/address/api-get/new", "vip-health", 2500 * time.Millisecond},
 	} {
 		c := mustCase(t, bar.name, "main")
 		w, err := c.WindowOf(pathNamed(t, c, bar.path), bar.window)
