@@ -1,33 +1,30 @@
 package e2e
 
 import (
-	"bytes"
-	"fmt"
+	"context"
 	"os"
 	"os/exec"
-	"os/user"
-	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-ha/holdfast/internal/prove/lab/frr"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/space"
 )
 
-// frr is what runs of FRR in a namespace.
-type frr struct {
+// daemons are what runs of FRR in a namespace.
+type daemons struct {
 	t       *testing.T
 	spawner *space.Spawner
-	dir     string
-	daemons map[string]*exec.Cmd
+	console frr.Console
+	running map[string]*exec.Cmd
 	log     *buffer
 }
 
 func needFRR(t *testing.T) {
 	t.Helper()
-	if os.Getuid() != 0 || exec.Command("test", "-x", "/usr/lib/frr/bfdd").Run() != nil {
+	if os.Getuid() != 0 || frr.Preflight() != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("this suite must not be skipped in CI: run it as root, after scripts/setup")
 		}
@@ -35,13 +32,13 @@ func needFRR(t *testing.T) {
 	}
 }
 
-func newFRR(t *testing.T, in *space.Space) *frr {
+func newFRR(t *testing.T, in *space.Space) *daemons {
 	t.Helper()
 	spawner, err := space.NewSpawner(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &frr{t: t, spawner: spawner, dir: routerDir(t), daemons: map[string]*exec.Cmd{}, log: &buffer{}}
+	f := &daemons{t: t, spawner: spawner, console: frr.Console{Dir: t.TempDir()}, running: map[string]*exec.Cmd{}, log: &buffer{}}
 	t.Cleanup(func() {
 		f.kill("bfdd")
 		f.kill("zebra")
@@ -53,43 +50,18 @@ func newFRR(t *testing.T, in *space.Space) *frr {
 	return f
 }
 
-// routerDir is a directory that FRR, which runs as its own user, can write to.
-func routerDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "holdfast-frr")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	frr, err := user.Lookup("frr")
-	if err != nil {
-		t.Fatal(err)
-	}
-	uid, _ := strconv.Atoi(frr.Uid)
-	gid, _ := strconv.Atoi(frr.Gid)
-	if err := os.Chown(dir, uid, gid); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 // start starts a daemon of FRR.
-func (f *frr) start(daemon, config string) {
+func (f *daemons) start(daemon, config string) {
 	f.t.Helper()
-	file := filepath.Join(f.dir, daemon+".conf")
-	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
+	cmd, err := frr.Command(f.console.Dir, daemon, config)
+	if err != nil {
 		f.t.Fatal(err)
-	}
-	cmd := exec.Command("/usr/lib/frr/"+daemon, "-f", file, "-z", filepath.Join(f.dir, "zserv.api"),
-		"-i", filepath.Join(f.dir, daemon+".pid"), "--vty_socket", f.dir, "-P", "0", "--log", "stdout")
-	if daemon == "bfdd" {
-		cmd.Args = append(cmd.Args, "--bfdctl", filepath.Join(f.dir, "bfdd.sock"))
 	}
 	cmd.Stdout, cmd.Stderr = f.log, f.log
 	if err := f.spawner.Start(cmd); err != nil {
 		f.t.Fatal(err)
 	}
-	f.daemons[daemon] = cmd
+	f.running[daemon] = cmd
 	// As the manager, so that what is looked at is the hop and not what else
 	// this machine does.
 	first := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}
@@ -102,25 +74,16 @@ func (f *frr) start(daemon, config string) {
 	})
 }
 
-func (f *frr) kill(daemon string) {
-	if cmd := f.daemons[daemon]; cmd != nil {
+func (f *daemons) kill(daemon string) {
+	if cmd := f.running[daemon]; cmd != nil {
 		_ = cmd.Process.Signal(syscall.SIGKILL)
 		_ = cmd.Wait()
-		delete(f.daemons, daemon)
+		delete(f.running, daemon)
 	}
 }
 
-func (f *frr) vtysh(daemon string, commands ...string) ([]byte, error) {
-	args := []string{"--vty_socket", f.dir, "-d", daemon}
-	for _, c := range commands {
-		args = append(args, "-c", c)
-	}
-	var errs bytes.Buffer
-	cmd := exec.Command("vtysh", args...)
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	if err != nil {
-		return out, fmt.Errorf("%w: %s%s", err, errs.Bytes(), out)
-	}
-	return out, nil
+// vtysh outlives the test's context: daemons are looked at when it has failed.
+func (f *daemons) vtysh(daemon string, commands ...string) ([]byte, error) {
+	out, err := f.console.Ask(context.WithoutCancel(f.t.Context()), daemon, commands...)
+	return []byte(out), err
 }

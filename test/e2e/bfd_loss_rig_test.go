@@ -110,7 +110,7 @@ func (e *ourBFD) said() string {
 // frrBFD is bfdd with one session.
 type frrBFD struct {
 	t    *testing.T
-	run  *frr
+	run  *daemons
 	peer string
 }
 

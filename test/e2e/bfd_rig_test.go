@@ -34,7 +34,7 @@ type hop struct {
 	// t is the test, or the part of it, that is under way.
 	t                    *testing.T
 	here, between, there *space.Space
-	router               *frr
+	router               *daemons
 	manager              *bfd.Manager
 	log                  *buffer
 }
