@@ -68,9 +68,11 @@ func announce(t *testing.T, r *Router, n *Node) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.lab.launch(n.name, n.spawner, d.name+"-"+n.name, cmd); err != nil {
+		child, err := r.lab.launch(n.name, n.spawner, d.name+"-"+n.name, cmd)
+		if err != nil {
 			t.Fatal(err)
 		}
+		r.prefer(child)
 		if err := (frr.Console{Dir: dir}).Await(deadline(t, 20*time.Second), d.name); err != nil {
 			t.Fatal(err)
 		}
