@@ -27,7 +27,10 @@ const (
 	cluster = 0xc1
 )
 
-const addLearner = raftpb.ConfChangeAddLearnerNode
+const (
+	addVoter   = raftpb.ConfChangeAddNode
+	addLearner = raftpb.ConfChangeAddLearnerNode
+)
 
 // segmentBytes is small, so that a log of a hundred entries has segments.
 const segmentBytes = 16 << 10
@@ -57,19 +60,36 @@ type member struct {
 
 // newMember is a member of a cluster of two, bootstrapped as etcd does it: one
 // addition for each.
-func newMember(t testing.TB) *member { return bootstrap(t, raftpb.ConfChangeAddNode) }
+func newMember(t testing.TB) *member { return bootstrap(t, addVoter) }
 
 // newLearner is a member that the log, from its beginning, has as a learner.
 func newLearner(t testing.TB) *member {
-	m := bootstrap(t, raftpb.ConfChangeAddLearnerNode)
+	m := bootstrap(t, addLearner)
 	m.members[self] = storedMember{ID: self, IsLearner: true}
 	return m
+}
+
+// inMemory is a directory that needs no disk where there is such, since some
+// thousands are made.
+func inMemory(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "wal-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 // bootstrap begins a log; as is how self is added.
 func bootstrap(t testing.TB, as raftpb.ConfChangeType) *member {
 	t.Helper()
-	m := &member{t: t, dir: Dir{Data: t.TempDir()}, term: 1, version: "3.6.0", members: map[uint64]storedMember{}}
+	return begin(t, inMemory(t), as)
+}
+
+func begin(t testing.TB, dir string, as raftpb.ConfChangeType) *member {
+	t.Helper()
+	m := &member{t: t, dir: Dir{Data: dir}, term: 1, version: "3.6.0", members: map[uint64]storedMember{}}
 	if err := os.MkdirAll(m.dir.snap(), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -78,10 +98,9 @@ func bootstrap(t testing.TB, as raftpb.ConfChangeType) *member {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.conf(as, self, false).conf(raftpb.ConfChangeAddNode, other, false)
-	for _, id := range []uint64{self, other} {
-		m.members[id] = storedMember{ID: id, Name: fmt.Sprint("m", id)}
-	}
+	m.conf(as, self, false).conf(addVoter, other, false)
+	m.members[self] = storedMember{ID: self, Name: "a"}
+	m.members[other] = storedMember{ID: other, Name: "b"}
 	m.agree()
 	m.consistent = m.commit
 	return m
@@ -212,7 +231,7 @@ func (m *member) end() int64 {
 func (m *member) copied() *member {
 	m.t.Helper()
 	c := *m
-	c.dir = Dir{Data: m.t.TempDir()}
+	c.dir = Dir{Data: inMemory(m.t)}
 	if err := os.CopyFS(c.dir.Data, os.DirFS(m.dir.Data)); err != nil {
 		m.t.Fatal(err)
 	}
@@ -320,7 +339,7 @@ func (m *member) hash() (sum uint32) {
 func (m *member) giveTo(uid int) {
 	m.t.Helper()
 	// The way there must be open, too.
-	for dir := m.dir.Data; strings.HasPrefix(dir, os.TempDir()) && dir != os.TempDir(); dir = filepath.Dir(dir) {
+	for dir := m.dir.Data; strings.HasPrefix(dir, os.TempDir()+"/"); dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			m.t.Fatal(err)
 		}

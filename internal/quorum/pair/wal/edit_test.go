@@ -2,12 +2,15 @@ package wal
 
 import (
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -67,6 +70,11 @@ func TestEditRemovesTheOthersInTheNextTerm(t *testing.T) {
 		"segments":    newMember(t).put(400, 200).agree().put(3, 10).stop(),
 		"full":        newMember(t).put(1, 2*segmentBytes).stop(),
 		"bare":        newMember(t).stop(),
+		"young": func() *member {
+			m := newMember(t).put(3, 10)
+			m.version = ""
+			return m.stop()
+		}(),
 		"higher term": func() *member {
 			m := newMember(t).put(3, 10)
 			m.term = 40
@@ -119,7 +127,7 @@ func reasonOf(err error) Reason {
 
 func TestRefusals(t *testing.T) {
 	grown := func() *member { // the other member and a third
-		m := newMember(t).conf(raftpb.ConfChangeAddNode, third, false)
+		m := newMember(t).conf(addVoter, third, false)
 		m.members[third] = storedMember{ID: third}
 		m.agree().consistent = m.commit
 		return m
@@ -130,7 +138,7 @@ func TestRefusals(t *testing.T) {
 		want Reason
 	}{
 		{"learner", newLearner(t).put(3, 9).stop(), NotVoter},
-		{"promotion not known to be committed", newLearner(t).conf(raftpb.ConfChangeAddNode, self, true).put(1, 9).stop(), NotVoter},
+		{"promotion not known to be committed", newLearner(t).conf(addVoter, self, true).put(1, 9).stop(), NotVoter},
 		{"learner by the database alone", func() *member {
 			m := newMember(t)
 			m.members[self] = storedMember{ID: self, IsLearner: true}
@@ -138,7 +146,7 @@ func TestRefusals(t *testing.T) {
 		}(), Disagree},
 		{"removed by an uncommitted change", newMember(t).conf(raftpb.ConfChangeRemoveNode, self, false).stop(), NotVoter},
 		{"three voters", grown().put(3, 9).stop(), TooManyVoters},
-		{"a third voter, uncommitted", newMember(t).conf(raftpb.ConfChangeAddNode, third, false).stop(), TooManyVoters},
+		{"a third voter, uncommitted", newMember(t).conf(addVoter, third, false).stop(), TooManyVoters},
 		{"two voters, but three a moment ago", grown().conf(raftpb.ConfChangeRemoveNode, third, false).stop(), TooManyVoters},
 		{"joint change", func() *member {
 			m := newMember(t)
@@ -182,7 +190,11 @@ func TestRefusals(t *testing.T) {
 		}(), Incomplete},
 		{"etcd 3.4", func() *member { m := newMember(t); m.version = "3.4.0"; return m.stop() }(), UnknownVersion},
 		{"etcd 3.8", func() *member { m := newMember(t); m.version = "3.8.0"; return m.stop() }(), UnknownVersion},
-		{"no version", func() *member { m := newMember(t); m.version = ""; return m.stop() }(), UnknownVersion},
+		{"no version, and a snapshot", func() *member {
+			m := newMember(t).put(5, 9).agree()
+			m.version, m.consistent = "", m.commit
+			return m.mark(m.commit, self, other).stop()
+		}(), UnknownVersion},
 		{"nothing there", &member{t: t, dir: Dir{Data: t.TempDir()}}, NotThere},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -202,7 +214,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestThreeVotersAreEditedWhereTheLossIsAccepted(t *testing.T) {
-	m := newMember(t).conf(raftpb.ConfChangeAddNode, third, false)
+	m := newMember(t).conf(addVoter, third, false)
 	m.members[third] = storedMember{ID: third}
 	m.agree().consistent = m.commit
 	m.put(3, 9).stop()
@@ -213,11 +225,11 @@ func TestThreeVotersAreEditedWhereTheLossIsAccepted(t *testing.T) {
 }
 
 func TestLearnersAndUncommittedMembersAreRemovedToo(t *testing.T) {
-	m := newMember(t).conf(raftpb.ConfChangeAddLearnerNode, third, false).agree().put(2, 9)
-	m.conf(raftpb.ConfChangeAddLearnerNode, third+1, false).stop()
+	m := newMember(t).conf(addLearner, third, false).agree().put(2, 9)
+	m.conf(addLearner, third+1, false).stop()
 	p := mustEdit(t, m)
 	want := []Member{
-		{ID: other, Name: "m2827", Source: FromStore},
+		{ID: other, Name: "b", Source: FromStore},
 		{ID: third, Learner: true, Source: FromCommitted},
 		{ID: third + 1, Learner: true, Source: FromUncommitted},
 	}
@@ -229,7 +241,7 @@ func TestLearnersAndUncommittedMembersAreRemovedToo(t *testing.T) {
 }
 
 func TestPromotedLearnerMaySurvive(t *testing.T) {
-	m := newLearner(t).conf(raftpb.ConfChangeAddNode, self, true).agree().put(2, 9).stop()
+	m := newLearner(t).conf(addVoter, self, true).agree().put(2, 9).stop()
 	if p := mustEdit(t, m); len(p.Remove) != 1 || p.Remove[0].ID != other {
 		t.Errorf("removed %v, want %x", p.Remove, other)
 	}
@@ -247,7 +259,7 @@ func TestUncommittedRemovalIsCommitted(t *testing.T) {
 // etcd rejects an addition with another's peer URL when it applies it; the log
 // keeps the entry.
 func TestRejectedAdditionIsNoDisagreement(t *testing.T) {
-	m := newMember(t).conf(raftpb.ConfChangeAddNode, third, false).put(1, 9).agree()
+	m := newMember(t).conf(addVoter, third, false).put(1, 9).agree()
 	m.consistent = m.commit
 	m.stop()
 	if p := mustEdit(t, m); len(p.Remove) != 1 || p.Remove[0].ID != other {
@@ -299,5 +311,82 @@ func TestFilesBelongToTheOwnerOfTheDirectory(t *testing.T) {
 	}
 	if _, err := Edit(m.dir, Options{}); !errors.Is(err, os.ErrPermission) {
 		t.Errorf("got %v, want permission denied", err)
+	}
+}
+
+// Of the snapshot files of etcd 3.5 and 3.6 the newest whole one counts that the
+// log names, and the log must go on from it.
+func TestSnapFiles(t *testing.T) {
+	build := func(version string) *member {
+		m := newMember(t).put(5, 9).agree()
+		m.version, m.consistent = version, m.commit
+		return m.mark(m.commit, self, other).put(100, 300).stop()
+	}
+	write := func(m *member, index uint64, change func([]byte)) {
+		t.Helper()
+		mark := &raftpb.SnapshotMetadata{Index: new(index), Term: new(m.term), ConfState: &raftpb.ConfState{Voters: []uint64{self, other}}}
+		data, err := marshal(&raftpb.Snapshot{Data: []byte("{}"), Metadata: mark})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := protowire.AppendTag(nil, 1, protowire.VarintType)
+		b = protowire.AppendVarint(b, uint64(crc32.Checksum(data, crcTable)))
+		b = protowire.AppendTag(b, 2, protowire.BytesType)
+		b = protowire.AppendBytes(b, data)
+		change(b)
+		if err := os.WriteFile(filepath.Join(m.dir.snap(), fmt.Sprintf("%016x-%016x.snap", m.term, index)), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := func([]byte) {}
+	flipped := func(b []byte) { b[len(b)-1] ^= 1 }
+	oldest := func(m *member) {
+		t.Helper()
+		names, err := segmentNames(m.dir.wal())
+		if err == nil {
+			err = os.Remove(filepath.Join(m.dir.wal(), names[0]))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name, version string
+		change        func(*member)
+		want          Reason
+	}{
+		{"no file, but all of the log", "3.6.0", func(*member) {}, ""},
+		{"a file", "3.5.0", func(m *member) { write(m, m.commit, whole) }, ""},
+		{"a damaged file, but all of the log", "3.5.0", func(m *member) { write(m, m.commit, flipped) }, ""},
+		{"no file, and a log that begins later", "3.6.0", oldest, Damaged},
+		{"no file for 3.7, and a log that begins later", "3.7.0", oldest, Damaged},
+		{"a file that the log does not name", "3.6.0", func(m *member) { write(m, m.commit+1, whole); oldest(m) }, Damaged},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := build(c.version)
+			c.change(m)
+			if _, err := Examine(m.dir, Options{}); reasonOf(err) != c.want || (c.want == "" && err != nil) {
+				t.Errorf("got %v, want a refusal as %q", err, c.want)
+			}
+		})
+	}
+}
+
+// etcd throws away segments that its snapshots have made useless.
+func TestOldSegmentsMayBeGone(t *testing.T) {
+	m := newMember(t).put(200, 300).agree()
+	m.version, m.consistent = "3.7.0", m.commit
+	m.mark(m.commit, self, other).put(20, 300).stop()
+	names, err := segmentNames(m.dir.wal())
+	if err != nil || len(names) < 4 {
+		t.Fatalf("segments %v, %v", names, err)
+	}
+	for _, name := range names[:2] {
+		if err := os.Remove(filepath.Join(m.dir.wal(), name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p := mustEdit(t, m); len(p.Remove) != 1 || p.Remove[0].ID != other {
+		t.Errorf("removed %v, want %x", p.Remove, other)
 	}
 }

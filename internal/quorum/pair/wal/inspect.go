@@ -2,6 +2,7 @@ package wal
 
 import (
 	"path/filepath"
+	"slices"
 )
 
 // Dir is where a stopped member keeps its data.
@@ -103,6 +104,22 @@ func (o *opened) close() {
 // Examine says what Edit would do with a directory, or refuses as it would. It
 // takes etcd's locks meanwhile and changes nothing.
 func Examine(d Dir, opts Options) (Plan, error) {
+	return look(d, func(o *opened) (Plan, error) { return o.plan(opts) })
+}
+
+// Verify says how a directory is: whether etcd will find in it everything that is
+// known to have been committed, and who the members are, edited or not. A
+// *Refusal says why etcd must not be started from it. It takes etcd's locks
+// meanwhile and changes nothing.
+func Verify(d Dir) (Plan, error) {
+	return look(d, func(o *opened) (Plan, error) {
+		p, _, err := state(o.found)
+		p.Interrupted = o.interrupted()
+		return p, err
+	})
+}
+
+func look(d Dir, f func(*opened) (Plan, error)) (Plan, error) {
 	var p Plan
 	err := asOwner(d.wal(), func() error {
 		o, err := open(d)
@@ -110,10 +127,15 @@ func Examine(d Dir, opts Options) (Plan, error) {
 			return err
 		}
 		defer o.close()
-		p, err = o.plan(opts)
+		p, err = f(o)
 		return err
 	})
 	return p, err
+}
+
+// interrupted says whether an earlier edit did not come to its end.
+func (o *opened) interrupted() bool {
+	return slices.ContainsFunc(o.journals, func(j *journal) bool { return j.State == prepared })
 }
 
 // plan decides and looks whether the disk has room.
@@ -122,10 +144,7 @@ func (o *opened) plan(opts Options) (Plan, error) {
 	if err != nil {
 		return p, err
 	}
-	for _, j := range o.journals {
-		p.Interrupted = p.Interrupted || j.State == prepared
-	}
-	if p.Alone {
+	if p.Interrupted = o.interrupted(); p.Alone {
 		return p, nil
 	}
 	return p, o.room(&p)

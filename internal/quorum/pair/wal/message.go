@@ -110,15 +110,23 @@ func fields(msg []byte, f func(num protowire.Number, v uint64, b []byte) error) 
 	return nil
 }
 
-// numbers are the varint fields of a message by number, from 1.
+// numbers are the varint fields of a message by number, from 1. Each must be
+// there: a record's sum does not cover its kind, and a message of another kind
+// rarely has just these.
 func numbers(msg []byte, into ...*uint64) error {
-	return fields(msg, func(num protowire.Number, v uint64, b []byte) error {
+	seen := 0
+	err := fields(msg, func(num protowire.Number, v uint64, b []byte) error {
 		if b != nil || int(num) > len(into) {
 			return errUnknownField
 		}
 		*into[num-1] = v
+		seen |= 1 << num
 		return nil
 	})
+	if err == nil && seen != 1<<(len(into)+1)-2 {
+		return errMalformed
+	}
+	return err
 }
 
 func parseRecord(b []byte) (record, error) {
@@ -165,6 +173,9 @@ func parseEntry(b []byte) (entry, error) {
 func parseHardState(b []byte) (HardState, error) {
 	var h HardState
 	err := numbers(b, &h.Term, &h.Vote, &h.Commit)
+	if err == nil && h.Term == 0 {
+		err = errors.New("a hard state of no term")
+	}
 	return h, err
 }
 
@@ -234,8 +245,8 @@ func parseConfChange(b []byte) (confChange, error) {
 		}
 		return nil
 	})
-	if err == nil && c.typ > changeAddLearner {
-		err = fmt.Errorf("a membership change of type %d", c.typ)
+	if err == nil && (c.typ > changeAddLearner || c.node == 0) {
+		err = fmt.Errorf("a membership change of type %d for member %x", c.typ, c.node)
 	}
 	return c, err
 }

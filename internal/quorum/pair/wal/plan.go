@@ -11,7 +11,7 @@ import (
 // Plan is what an edit of a directory would do, or has done.
 type Plan struct {
 	Version int    `json:"version"` // of this document
-	Etcd    string `json:"etcd"`    // "3.6"
+	Etcd    string `json:"etcd"`    // "3.6"; empty where the cluster is too young to have agreed on one
 	Cluster ID     `json:"cluster"`
 	Self    ID     `json:"member"`
 
@@ -84,38 +84,65 @@ func minor(version string) string {
 
 // decide plans the edit. It is pure.
 func decide(f found, opts Options) (Plan, error) {
-	l := &f.log
-	p := Plan{
-		Version: 1, Etcd: minor(f.stored.version), Cluster: ID(l.cluster), Self: ID(l.member),
-		Hard: l.hard, Last: l.last, Known: max(l.hard.Commit, f.stored.consistent),
-		Segment: f.tail.name, Offset: f.end,
-	}
-	if !slices.Contains(knownVersions, p.Etcd) {
-		return p, refuse(UnknownVersion, "use a release of holdfast that knows it",
-			"the cluster is of etcd %q; known are %s", f.stored.version, strings.Join(knownVersions, ", "))
-	}
-	if err := whole(f, p.Known); err != nil {
-		return p, err
-	}
-	if err := joint(l, f.base); err != nil {
-		return p, err
-	}
-	t, err := follow(l, f.base, f.stored)
+	p, t, err := state(f)
 	if err != nil {
 		return p, err
-	}
-	p.Members = sorted(t.end)
-	if len(f.rest) > 0 {
-		p.Repair = &tear{Offset: f.end, Bytes: int64(len(f.rest)), Why: f.cut.Error()}
 	}
 	if err := p.votes(t, opts); err != nil {
 		return p, err
 	}
-	if len(t.others) == 0 {
-		p.Alone, p.Term, p.Commit = true, l.hard.Term, l.hard.Commit
+	if p.Alone {
 		return p, nil
 	}
 	return p, p.compose(f, t)
+}
+
+// state says how a directory is, or why it is not one that etcd can be trusted
+// to start from.
+func state(f found) (Plan, timeline, error) {
+	l := &f.log
+	p := Plan{
+		Version: 1, Etcd: minor(f.stored.version), Cluster: ID(l.cluster), Self: ID(l.member),
+		Hard: l.hard, Last: l.last, Known: max(l.hard.Commit, f.stored.consistent),
+		Segment: f.tail.name, Offset: f.end, Term: l.hard.Term, Commit: l.hard.Commit,
+	}
+	if err := known(&p, f); err != nil {
+		return p, timeline{}, err
+	}
+	if err := whole(f, p.Known); err != nil {
+		return p, timeline{}, err
+	}
+	if err := joint(l, f.base); err != nil {
+		return p, timeline{}, err
+	}
+	t, err := follow(l, f.base, f.stored)
+	if err != nil {
+		return p, t, err
+	}
+	p.Members, p.Alone = sorted(t.end), len(t.others) == 0 && t.selfVotes
+	if len(f.rest) > 0 {
+		p.Repair = &tear{Offset: f.end, Bytes: int64(len(f.rest)), Why: f.cut.Error()}
+	}
+	return p, t, nil
+}
+
+// known checks the version. A cluster agrees on one some seconds after its first
+// start, and counts as 3.0 before. Until then its log goes back to the first
+// entry, from where every known version starts alike.
+func known(p *Plan, f found) error {
+	if slices.Contains(knownVersions, p.Etcd) {
+		return nil
+	}
+	if young := p.Etcd == "" || p.Etcd == "3.0"; !young {
+		return refuse(UnknownVersion, "use a release of holdfast that knows it",
+			"the cluster is of etcd %q; known are %s", f.stored.version, strings.Join(knownVersions, ", "))
+	}
+	if f.base.index > 0 || f.log.from != 1 {
+		return refuse(UnknownVersion, "start this member with its cluster until both have agreed on one",
+			"the cluster has not agreed on a version of etcd, and its log no longer goes back to the first entry")
+	}
+	p.Etcd = ""
+	return nil
 }
 
 // whole checks that no entry is missing that is known to have been committed.
