@@ -32,10 +32,12 @@ type wire struct {
 	dir      string
 	// addresses that are held.
 	addresses []netip.Addr
-	spawners  []*space.Spawner
-	running   map[int]*machine
-	ran       []*machine
-	client    *caller.Caller
+	// pool is that of Services, unless it is "".
+	pool     string
+	spawners []*space.Spawner
+	running  map[int]*machine
+	ran      []*machine
+	client   *caller.Caller
 }
 
 // machine is a program on a station: one of ours, or keepalived.

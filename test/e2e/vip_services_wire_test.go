@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/holdfast-ha/holdfast/internal/address/vip"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/segment"
@@ -29,6 +32,9 @@ func contextDone(r *http.Request, o *objects) func() bool {
 	})
 }
 
+// servedPool begins with the address that the client asks.
+const servedPool = "192.0.2.100-192.0.2.119"
+
 // startServices runs our agent on a station, for Services whose first address is
 // the one that the client asks.
 func (w *wire) startServices(i int, kubeconfig, extra string) {
@@ -39,11 +45,11 @@ services:
   kubernetes: {kubeconfig: %s}
   node: node-%d
   interface: %s
-  pools: [{name: default, addresses: [%s-192.0.2.119, "2001:db8::100-2001:db8::1ff"]}]
+  pools: [{name: default, addresses: [%s, "2001:db8::100-2001:db8::1ff"]}]
 %s
 control: %s
 telemetry: {listen: %s:9389}
-`, kubeconfig, i, segment.Interface, held, extra, w.socket(i), w.segment.Station(i).Four)
+`, kubeconfig, i, segment.Interface, cmp.Or(w.pool, servedPool), extra, w.socket(i), w.segment.Station(i).Four)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		w.t.Fatal(err)
 	}
@@ -229,4 +235,48 @@ func TestVIPServicesWithoutAPI(t *testing.T) {
 	})
 	w.awaitHolder(holder)
 	w.expect("no API for 6 s", w.client.Since(begun), slack, 0)
+}
+
+// TestVIPServicesStranger has a station that is none of ours use the address: it is
+// left alone, and the Service says who it is.
+func TestVIPServicesStranger(t *testing.T) {
+	nightly(t)
+	w, o := newWire(t, 4), newObjects()
+	stranger := w.segment.Station(4)
+	configure(t, stranger, segment.Interface, held.String()+"/32")
+	kubeconfig := w.serve(o)
+	o.put(wireServices+"web", exposed("web", "Cluster", nil))
+	for i := 1; i <= 3; i++ {
+		w.startServices(i, kubeconfig, "")
+	}
+	w.await("an Event names the station", 30*time.Second, func() bool {
+		return stdslices.ContainsFunc(o.under("/api/v1/events"), func(e map[string]any) bool {
+			return e["reason"] == "AddressInUse" && strings.Contains(e["message"].(string), stranger.MAC.String())
+		})
+	})
+	for i := 1; i <= 3; i++ {
+		if w.on(i) {
+			t.Errorf("machine %d has taken it", i)
+		}
+	}
+	eth, err := stranger.Netlink.LinkByName(segment.Interface)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := netlink.ParseAddr(held.String() + "/32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stranger.Netlink.AddrDel(eth, a); err != nil {
+		t.Fatal(err)
+	}
+	w.await("one of ours answers", 20*time.Second, func() bool {
+		n := 0
+		for i := 1; i <= 3; i++ {
+			if w.on(i) {
+				n++
+			}
+		}
+		return n == 1
+	})
 }

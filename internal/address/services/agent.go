@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -174,6 +175,16 @@ func (a *Agent) Peers() ([]lease.Peer, bool) { return a.members.peers() }
 
 // Store keeps the record of an election.
 func (a *Agent) Store(name string) lease.Store { return a.shared.Store(name) }
+
+// Warn says something about Services on them, for `kubectl describe`.
+func (a *Agent) Warn(about []Key, reason, message string) {
+	all, _ := a.view.snapshot()
+	for i := range all {
+		if slices.Contains(about, all[i].Metadata.Key()) {
+			a.events.Record(all[i].Reference(), kubeapi.Warning, reason, message)
+		}
+	}
+}
 
 // Status is what an Agent knows.
 type Status struct {

@@ -3,6 +3,7 @@ package vip
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/internal/address/announce"
 	"github.com/holdfast-ha/holdfast/internal/address/elect/lease"
 	"github.com/holdfast-ha/holdfast/internal/address/services"
 	"github.com/holdfast-ha/holdfast/internal/address/vip/hold"
@@ -25,6 +27,7 @@ type publication struct {
 	lease     *lease.Agent
 	running   atomic.Bool
 	waits     *time.Timer // for its turn
+	place     int         // in the order of machines
 
 	mu       sync.Mutex // of the group's state, and of what follows
 	election services.Election
@@ -32,6 +35,7 @@ type publication struct {
 	faults   map[string]string
 	ready    bool // as the lease was told
 	early    bool
+	unprobed string // why it is not known, or is, that a stranger has the address
 }
 
 // Why a machine does not stand for election.
@@ -51,7 +55,7 @@ func newPublication(p *publisher, e *services.Election, peers []lease.Peer) (*pu
 	a := p.agent
 	s := &GroupSettings{Name: e.Address.String(), Addresses: []string{e.Address.String()}, Interface: p.settings.Interface, Announce: p.means(e)}
 	s.addresses = []netip.Addr{e.Address}
-	x := &publication{publisher: p, peers: peers, faults: map[string]string{}, early: true, group: &group{
+	x := &publication{publisher: p, peers: peers, faults: map[string]string{}, early: true, unprobed: "not known yet whether a stranger has it", group: &group{
 		settings: s, gate: newHealthGate(s, a.log), hooks: newHooks(nil, a.log), state: stateInitialize, since: time.Now(),
 	}}
 	policy, err := lease.ParsePolicy(cmp.Or(p.settings.Lease.Policy, lease.Keep.String()))
@@ -81,7 +85,8 @@ func (x *publication) awaitTurn(e *services.Election, peers []lease.Peer) {
 			nodes = append(nodes, p.Name)
 		}
 	}
-	wait := turnEvery * time.Duration(min(lastTurn, rank(x.publisher.self.Name, e.Address, nodes)))
+	x.place = rank(x.publisher.self.Name, e.Address, nodes)
+	wait := turnEvery * time.Duration(min(lastTurn, x.place))
 	x.waits = time.AfterFunc(wait, func() {
 		x.mu.Lock()
 		x.early = false
@@ -105,6 +110,9 @@ func (x *publication) update(e *services.Election, peers []lease.Peer, common ma
 	faults := x.publisher.bars(e, common)
 	if x.faults[faultHold] != "" {
 		faults[faultHold] = x.faults[faultHold]
+	}
+	if x.unprobed != "" {
+		faults[faultProbe] = x.unprobed
 	}
 	if x.early {
 		faults[faultTurn] = "others come first"
@@ -197,6 +205,7 @@ func (x *publication) run(ctx context.Context) {
 	x.enter(stateBackup, "start")
 	around.Go(func() { x.holder.Run(background) })
 	around.Go(func() { x.hearRivals(background) })
+	around.Go(func() { x.probe(background) })
 	x.running.Store(true)
 	x.lease.Run(ctx)
 	x.running.Store(false)
@@ -213,6 +222,44 @@ func (x *publication) run(ctx context.Context) {
 		}
 	}
 	x.enter(stateInitialize, "stop")
+}
+
+// probe finds out whether a stranger has the address, before it is taken for the
+// first time. Who answers while the record has a holder is that holder.
+func (x *publication) probe(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := x.holder.Probe(ctx, probing)
+		var used *announce.InUse
+		if err != nil && !errors.As(err, &used) {
+			pause(ctx, 20*time.Millisecond) // the interface is not open yet
+			continue
+		}
+		s, asked := x.lease.Status(ctx)
+		if stranger := used != nil && asked == nil && s.Holder == ""; !stranger {
+			x.found("")
+			return
+		}
+		x.found(used.Error())
+		pause(ctx, retryProbe)
+	}
+}
+
+// found takes up what a probe found. The first machine in the address's order tells
+// the Services.
+func (x *publication) found(stranger string) {
+	x.mu.Lock()
+	said := x.unprobed == stranger
+	x.unprobed = stranger
+	e := x.election
+	x.mu.Unlock()
+	x.publisher.nudge()
+	if stranger == "" || said {
+		return
+	}
+	x.publisher.agent.log.Warn("address not taken", keyGroup, x.group.settings.Name, keyError, stranger)
+	if x.place == 0 {
+		x.publisher.services.Warn(e.Services, services.ReasonInUse, stranger+"; take it away from that station, or ask for another address")
+	}
 }
 
 // of implements post.
