@@ -126,6 +126,7 @@ func published(t *testing.T, policy string, nodes ...int) (*wire, *objects) {
 // TestVIPServicesOnWire has agents answer for Services, with nothing behind them but
 // an API of objects.
 func TestVIPServicesOnWire(t *testing.T) {
+	nightly(t)
 	w, o := published(t, "Cluster")
 	holder := w.awaitOne()
 
