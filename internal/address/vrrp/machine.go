@@ -61,14 +61,21 @@ func (m *Machine) Holder() netip.Addr {
 	return m.backup.holder.src
 }
 
-// Next returns when to call Tick, if nothing else happens. A backup wants it
-// twice an interval even when nothing is due.
+// Next returns when to call Tick, if nothing else happens. Who has to notice that
+// it did not run wants it twice an interval even when nothing is due.
 func (m *Machine) Next() (at time.Duration, ok bool) {
 	at, ok = m.timer, m.armed
-	if m.state == Backup {
-		if check := m.called + pulse(m.backup.interval); !ok || check < at {
-			at, ok = check, true
-		}
+	var check time.Duration
+	switch m.state {
+	case Backup:
+		check = m.called + pulse(m.backup.interval)
+	case Yielding:
+		check = m.called + pulse(m.cfg.Interval)
+	default:
+		return at, ok
+	}
+	if !ok || check < at {
+		at, ok = check, true
 	}
 	return at, ok
 }
@@ -206,8 +213,15 @@ func (m *Machine) awake(now time.Duration) {
 	idle := now - m.called
 	m.called = now
 	switch m.state {
-	case Active, Yielding:
+	case Active:
 		if now-m.sent >= lapse(m.cfg.Interval) {
+			m.expelled(now)
+		}
+	case Yielding:
+		// Nobody waits for three adverts of one that has resigned: a successor
+		// that was not heard may hold the addresses since long, and may be the
+		// next that stands still.
+		if now-m.sent >= lapse(m.cfg.Interval) || idle > patience(m.cfg.Interval) {
 			m.expelled(now)
 		}
 	case Backup:

@@ -296,6 +296,21 @@ func TestActiveKeepsItsRateThoughItIsCalledLate(t *testing.T) {
 	}
 }
 
+// Who has resigned is succeeded within an interval: it answers beside a successor
+// that it could not hear no longer than that.
+func TestYieldingThatDidNotRun(t *testing.T) {
+	b := active(t, nil)
+	b.want(b.m.Release(b.now), "yielding (release), send 0")
+	b.tick(200*ms, "send 0; send 0") // called twice an interval, it goes on
+	b.now += 101 * ms
+	b.want(b.m.Tick(b.now), "note lapsed, backup (lapsed)")
+
+	b = active(t, nil)
+	b.want(b.m.Stop(b.now), "yielding (stop), send 0")
+	b.now += 101 * ms
+	b.want(b.m.Tick(b.now), "note lapsed, initialize (lapsed)")
+}
+
 func TestActiveThatDidNotRun(t *testing.T) {
 	b := active(t, nil)
 	b.now += 299 * ms
