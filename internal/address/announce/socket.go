@@ -26,6 +26,9 @@ type socket struct {
 // PACKET_QDISC_BYPASS): package gate stands there.
 func openSocket(index int, etherType uint16) (*socket, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if errors.Is(err, unix.EPERM) {
+		return nil, fmt.Errorf("open packet socket: %w; the agent needs CAP_NET_RAW", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open packet socket: %w", err)
 	}

@@ -25,6 +25,9 @@ type Options struct {
 	// Own are hardware addresses of this machine on the segment besides that of
 	// the interface; what they say is no rival.
 	Own []MAC
+	// As is the hardware address that Announce claims with, unless zero: that of
+	// a virtual router, whatever interface its frames leave by. It is our own.
+	As MAC
 	// Router is the router flag of advertisements: whether the machine forwards IPv6.
 	Router bool
 	// Heard, unless nil, is told of every claim and probe of a watched address.
@@ -94,11 +97,14 @@ func (s *Speaker) Counters() Counters {
 
 // Announce claims addr once: a gratuitous request and a reply, or an
 // unsolicited advertisement, with the hardware address that the interface has
-// now.
+// now, or Options.As.
 func (s *Speaker) Announce(addr netip.Addr) error {
 	mac, err := s.arp.station()
 	if err != nil {
 		return fmt.Errorf("announce %s on %s: %w", addr, s.options.Interface, err)
+	}
+	if s.options.As != (MAC{}) {
+		mac = s.options.As
 	}
 	if addr.Is4() {
 		err = errors.Join(
@@ -209,7 +215,7 @@ func (s *Speaker) hearNDP(frame []byte) {
 }
 
 func (s *Speaker) tell(h Heard) {
-	if slices.Contains(s.options.Own, h.MAC) {
+	if slices.Contains(s.options.Own, h.MAC) || h.MAC == s.options.As {
 		return
 	}
 	// Read each time: a bond changes it. An error means that the interface is

@@ -298,7 +298,7 @@ func TestAnnouncementOfAFrozenProcessDoesNotLeave(t *testing.T) {
 func TestWhatPassesThroughIsNotTouched(t *testing.T) {
 	g := newSegment(t, 3)
 	router, far := g.Station(2), g.Station(3)
-	gate := newGate(t, router)
+	gate := newGateOf(t, router, Config{Refused: vips})
 	for _, vip := range vips {
 		must(t, gate.Guard(vip, segment.Interface))
 	}

@@ -24,6 +24,10 @@
 //     Several addresses renewed together stay open or fall shut together.
 //   - What passes through this machine to or from the address on another one is
 //     not touched: only packets for a local address are held back.
+//   - A virtual router that does not accept what is sent to its addresses
+//     (Config.Refused) is found by its neighbours and forwards, and no more. An
+//     address with a virtual hardware address (Config.Virtual) is never claimed
+//     with another.
 //   - What a dead agent leaves behind, shut addresses, outlasts it. That is the
 //     point. An address put on the machine by hand meanwhile is mute; Clear, or
 //     `nft delete table` for inet, arp and netdev, gives it its voice.

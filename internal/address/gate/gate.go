@@ -37,12 +37,25 @@ type Config struct {
 	// Table is the name of the tables, default holdfast_vip. Agents that run
 	// side by side on one machine need different ones.
 	Table string
+	// Refused addresses get nothing in, even while they are open: the machine
+	// forwards for others, as a router that is not the owner of its virtual
+	// address (RFC 9568 section 6.4.3, Accept_Mode false). ARP and neighbor
+	// discovery go on; what is forwarded is not touched.
+	Refused []netip.Addr
+	// Virtual addresses stand on a virtual interface. The kernel answers ARP for
+	// an address of any interface on each of them: what does not have a virtual
+	// router's hardware address as its sender is held back. Router advertisements
+	// that come in by such an interface are, too: they would make the kernel send
+	// its own traffic from there. The names begin with VirtualPrefix.
+	Virtual       []netip.Addr
+	VirtualPrefix string
 }
 
 // Gate controls the tables. It belongs to the network namespace of the thread
 // that made it. All methods are safe for concurrent use.
 type Gate struct {
 	mu      sync.Mutex
+	config  Config
 	conn    *nftables.Conn
 	rules   *rules
 	guarded map[netip.Addr]bool
@@ -61,7 +74,7 @@ func New(c Config) (*Gate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open nftables: %w", err)
 	}
-	g := &Gate{conn: conn, rules: newRules(c.Table), guarded: map[netip.Addr]bool{}, devices: map[string]bool{}}
+	g := &Gate{config: c, conn: conn, rules: newRules(c.Table), guarded: map[netip.Addr]bool{}, devices: map[string]bool{}}
 	if err = g.make(); err == nil {
 		g.egress, err = g.rules.hasEgress(conn)
 	}
@@ -79,12 +92,33 @@ func (g *Gate) make() error {
 		if err := g.rules.add(g.conn); err != nil {
 			return err
 		}
-		return g.elements((*nftables.Conn).SetAddElements, guarded, 0, slices.Collect(maps.Keys(g.guarded))...)
+		return g.fill()
 	})
 	for iface := range maps.Clone(g.devices) {
 		err = errors.Join(err, g.hook(iface))
 	}
 	return err
+}
+
+// fill queues what is in the sets from the start.
+func (g *Gate) fill() error {
+	if err := g.elements((*nftables.Conn).SetAddElements, guarded, 0, slices.Collect(maps.Keys(g.guarded))...); err != nil {
+		return err
+	}
+	if len(g.config.Refused) > 0 {
+		if err := g.rules.refuse(g.conn); err != nil {
+			return err
+		}
+	}
+	if len(g.config.Virtual) > 0 {
+		if err := g.rules.virtualise(g.conn, g.config.VirtualPrefix); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		g.elements((*nftables.Conn).SetAddElements, refused, 0, g.config.Refused...),
+		g.elements((*nftables.Conn).SetAddElements, virtual, 0, g.config.Virtual...),
+	)
 }
 
 // remedy says what to do about an error of the first transaction.

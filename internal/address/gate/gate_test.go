@@ -39,9 +39,14 @@ func newSegment(t *testing.T, n int) *segment.Segment {
 
 func newGate(t *testing.T, s *segment.Station) *Gate {
 	t.Helper()
+	return newGateOf(t, s, Config{})
+}
+
+func newGateOf(t *testing.T, s *segment.Station, c Config) *Gate {
+	t.Helper()
 	var g *Gate
 	err := s.Do(func() (err error) {
-		g, err = New(Config{})
+		g, err = New(c)
 		return err
 	})
 	if err != nil {
@@ -89,13 +94,19 @@ func listed(t *testing.T, s *segment.Station) string {
 }
 
 func TestRules(t *testing.T) {
+	for file, c := range map[string]Config{"ruleset.nft": {}, "router.nft": {Refused: vips, Virtual: vips, VirtualPrefix: "hvip"}} {
+		t.Run(file, func(t *testing.T) { testRules(t, file, c) })
+	}
+}
+
+func testRules(t *testing.T, file string, c Config) {
 	s := newSegment(t, 1).Station(1)
-	g := newGate(t, s)
+	g := newGateOf(t, s, c)
 	for _, vip := range vips {
 		must(t, g.Guard(vip, segment.Interface))
 		must(t, g.Open(vip, segment.Interface, time.Hour))
 	}
-	got, name := listed(t, s), filepath.Join("testdata", "ruleset.nft")
+	got, name := listed(t, s), filepath.Join("testdata", file)
 	if *update {
 		must(t, os.WriteFile(name, []byte(got), 0o644))
 	}

@@ -20,6 +20,9 @@ const (
 	held kind = "held"
 	// permits are good for one change of held; the elements expire.
 	permits kind = "permits"
+	// refused and virtual addresses: see Config.
+	refused kind = "refused"
+	virtual kind = "virtual"
 )
 
 // rules are our three tables. Sets belong to a table, so that each has its own.
@@ -45,8 +48,14 @@ func (r *rules) remove(c *nftables.Conn) {
 // sets returns the sets of a kind that an address of this family is in, that of
 // inet first.
 func (r *rules) sets(k kind, six bool) []*nftables.Set {
+	switch {
+	case k == virtual && six:
+		return nil
+	case k == virtual:
+		return []*nftables.Set{set(r.arp, k, six)}
+	}
 	all := []*nftables.Set{set(r.inet, k, six)}
-	if k == permits {
+	if k == permits || k == refused {
 		return all
 	}
 	if !six {
@@ -56,7 +65,7 @@ func (r *rules) sets(k kind, six bool) []*nftables.Set {
 }
 
 func set(t *nftables.Table, k kind, six bool) *nftables.Set {
-	s := &nftables.Set{Table: t, Name: string(k) + "4", KeyType: nftables.TypeIPAddr, HasTimeout: k != guarded}
+	s := &nftables.Set{Table: t, Name: string(k) + "4", KeyType: nftables.TypeIPAddr, HasTimeout: k == held || k == permits}
 	if six {
 		s.Name, s.KeyType = string(k)+"6", nftables.TypeIP6Addr
 	}
@@ -68,14 +77,8 @@ func (r *rules) add(c *nftables.Conn) error {
 	for _, t := range r.tables() {
 		c.AddTable(t)
 	}
-	for _, k := range []kind{guarded, held, permits} {
-		for _, six := range []bool{false, true} {
-			for _, s := range r.sets(k, six) {
-				if err := c.AddSet(s, nil); err != nil {
-					return fmt.Errorf("add set %s: %w", s.Name, err)
-				}
-			}
-		}
+	if err := r.addSets(c, guarded, held, permits); err != nil {
+		return err
 	}
 	// Before connection tracking and address translation, which would hide the
 	// address.
@@ -85,20 +88,106 @@ func (r *rules) add(c *nftables.Conn) error {
 	for _, ch := range []*nftables.Chain{in, out, arp} {
 		c.AddChain(ch)
 	}
-	for _, rule := range []struct {
-		chain *nftables.Chain
-		expr  []expr.Any
-	}{
+	addRules(c, []rule{
 		{in, join(protocol(unix.NFPROTO_IPV4), shut(false, network(16, 4)), local())},
 		{in, join(protocol(unix.NFPROTO_IPV6), shut(true, network(24, 16)), local())},
 		{out, join(protocol(unix.NFPROTO_IPV4), shut(false, network(12, 4)))},
 		{out, join(protocol(unix.NFPROTO_IPV6), shut(true, network(8, 16)))},
 		{out, join(protocol(unix.NFPROTO_IPV6), advertisement(), shut(true, transport(8, 16)))},
 		{arp, shut(false, network(14, 4))},
-	} {
-		c.AddRule(&nftables.Rule{Table: rule.chain.Table, Chain: rule.chain, Exprs: join(rule.expr, drop())})
+	})
+	return nil
+}
+
+// rule drops what its expressions match.
+type rule struct {
+	chain *nftables.Chain
+	expr  []expr.Any
+}
+
+func addRules(c *nftables.Conn, all []rule) {
+	for _, r := range all {
+		c.AddRule(&nftables.Rule{Table: r.chain.Table, Chain: r.chain, Exprs: join(r.expr, drop())})
+	}
+}
+
+func (r *rules) addSets(c *nftables.Conn, kinds ...kind) error {
+	for _, k := range kinds {
+		for _, six := range []bool{false, true} {
+			for _, s := range r.sets(k, six) {
+				if err := c.AddSet(s, nil); err != nil {
+					return fmt.Errorf("add set %s: %w", s.Name, err)
+				}
+			}
+		}
 	}
 	return nil
+}
+
+// refuse queues the rules about refused addresses. They look at what is
+// delivered here, after address translation: what is sent on to elsewhere is not.
+func (r *rules) refuse(c *nftables.Conn) error {
+	if err := r.addSets(c, refused); err != nil {
+		return err
+	}
+	in := chain(r.inet, "input", nftables.ChainHookInput, nftables.ChainPriorityRaw)
+	c.AddChain(in)
+	addRules(c, []rule{
+		{in, join(protocol(unix.NFPROTO_IPV4), in4(refused))},
+		{in, join(protocol(unix.NFPROTO_IPV6), in6(refused), other(unix.IPPROTO_ICMPV6))},
+		{in, join(protocol(unix.NFPROTO_IPV6), in6(refused), noNeighbor())},
+	})
+	return nil
+}
+
+// virtualise queues the rules about virtual addresses.
+func (r *rules) virtualise(c *nftables.Conn, prefix string) error {
+	if err := r.addSets(c, virtual); err != nil {
+		return err
+	}
+	arp := chain(r.arp, "virtual", nftables.ChainHookRef(arpOutput), nftables.ChainPriorityFilter)
+	c.AddChain(arp)
+	in := chain(r.inet, "virtual", nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
+	c.AddChain(in)
+	addRules(c, []rule{{in, join(
+		[]expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte(prefix)}},
+		equal(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, unix.IPPROTO_ICMPV6),
+		equal(transport(0, 1), routerAdvertisement),
+	)}, {arp, join(
+		[]expr.Any{network(14, 4), &expr.Lookup{SourceRegister: 1, SetName: string(virtual) + "4"}},
+		// The sender's hardware address stands before its IP address; that of
+		// every virtual router of IPv4 begins so (RFC 9568 section 7.3).
+		[]expr.Any{network(8, 5), &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte{0, 0, 0x5e, 0, 1}}},
+	)}})
+	return nil
+}
+
+// in4 and in6 match packets to an address of a set.
+func in4(k kind) []expr.Any {
+	return []expr.Any{network(16, 4), &expr.Lookup{SourceRegister: 1, SetName: string(k) + "4"}}
+}
+
+func in6(k kind) []expr.Any {
+	return []expr.Any{network(24, 16), &expr.Lookup{SourceRegister: 1, SetName: string(k) + "6"}}
+}
+
+// other matches packets of any protocol but one.
+func other(protocol byte) []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte{protocol}},
+	}
+}
+
+// noNeighbor matches ICMPv6 but for what finds neighbours.
+func noNeighbor() []expr.Any {
+	return join(
+		equal(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, unix.IPPROTO_ICMPV6),
+		[]expr.Any{
+			transport(0, 1), &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte{neighborSolicitation}},
+			transport(0, 1), &expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: []byte{neighborAdvertisement}},
+		},
+	)
 }
 
 func chain(t *nftables.Table, name string, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
@@ -139,6 +228,8 @@ func (r *rules) device(c *nftables.Conn, iface string) {
 }
 
 const (
+	routerAdvertisement   = 134
+	neighborSolicitation  = 135
 	neighborAdvertisement = 136
 	arpOutput             = 1 // NF_ARP_OUT; the family counts its hooks on its own
 )

@@ -342,15 +342,21 @@ func TestVirtualMAC(t *testing.T) {
 	s, client := g.Station(1), g.Station(2)
 	h := open(t, s)
 	mac := net.HardwareAddr{0, 0, 0x5e, 0, 1, 7}
-	must(t, h.AddVirtual("hf7", segment.Interface, mac))
-	must(t, h.AddVirtual("hf7", segment.Interface, mac))
-	var restore func() error
-	must(t, s.Do(func() (err error) {
-		restore, err = SetVirtualARP("hf7", segment.Interface)
-		return err
+	v := Virtual{Name: VirtualName(4, 255, segment.Interface), Parent: segment.Interface, MAC: mac, Owner: "test"}
+	must(t, h.AddVirtual(v))
+	must(t, h.AddVirtual(v))
+	must(t, h.Raise(v))
+	must(t, h.Raise(v))
+	must(t, s.Do(func() error {
+		for name, want := range map[string]int{"arp_announce": 2, "arp_ignore": 1, "rp_filter": 2} {
+			if got, err := read("/proc/sys/net/ipv4/conf/" + v.Name + "/" + name); err != nil || got != want {
+				t.Errorf("%s is %d, %v; want %d", name, got, err, want)
+			}
+		}
+		return write("/proc/sys/net/ipv4/conf/eth0/arp_ignore", 1) // what package gate does without
 	}))
 	a := ours()[0]
-	a.Interface, a.Lifetime = "hf7", time.Hour
+	a.Interface, a.Lifetime = v.Name, time.Hour
 	must(t, h.Add(a))
 	var c *net.UDPConn
 	must(t, s.Do(func() (err error) {
@@ -375,14 +381,41 @@ func TestVirtualMAC(t *testing.T) {
 	if i := slices.IndexFunc(neighbours, func(n netlink.Neigh) bool { return n.IP.Equal(four.AsSlice()) }); i < 0 || neighbours[i].HardwareAddr.String() != mac.String() {
 		t.Errorf("the client has %v", neighbours)
 	}
-	must(t, s.Do(restore))
-	must(t, h.RemoveVirtual("hf7"))
-	must(t, h.RemoveVirtual("hf7"))
-	if err := h.RemoveVirtual(segment.Interface); err == nil || !strings.Contains(err.Error(), "is not ours") {
-		t.Errorf("removed a stranger's interface: %v", err)
+	must(t, h.Lower(v))
+	must(t, h.Lower(v))
+	other := v
+	other.Owner = "other"
+	if err := h.AddVirtual(other); err == nil || !strings.Contains(err.Error(), "is not ours") {
+		t.Errorf("replaced another agent's interface: %v", err)
 	}
-	if err := h.AddVirtual("hf7", "eth7", mac); !errors.Is(err, ErrNoInterface) {
+	must(t, h.RemoveVirtual(v))
+	must(t, h.RemoveVirtual(v))
+	must(t, h.Lower(v))
+	if err := h.Raise(v); !errors.Is(err, ErrNoInterface) {
+		t.Errorf("raised what is not there: %v", err)
+	}
+	v.Parent = "eth7"
+	if err := h.AddVirtual(v); !errors.Is(err, ErrNoInterface) {
 		t.Errorf("added to no interface: %v", err)
+	}
+}
+
+func TestCleanVirtualLeavesOthers(t *testing.T) {
+	s := newSegment(t, 1).Station(1)
+	h := open(t, s)
+	for i, owner := range []string{"a", "a", "b"} {
+		v := Virtual{Name: VirtualName(4, i+1, segment.Interface), Parent: segment.Interface, MAC: net.HardwareAddr{0, 0, 0x5e, 0, 1, byte(i + 1)}, Owner: owner}
+		must(t, h.AddVirtual(v))
+	}
+	for _, want := range [][]string{{VirtualName(4, 1, segment.Interface), VirtualName(4, 2, segment.Interface)}, nil} {
+		gone, err := h.CleanVirtual("a")
+		must(t, err)
+		if !slices.Equal(gone, want) {
+			t.Errorf("cleaned %q, want %q", gone, want)
+		}
+	}
+	if _, err := s.Netlink.LinkByName(VirtualName(4, 3, segment.Interface)); err != nil {
+		t.Errorf("that of another owner: %v", err)
 	}
 }
 
@@ -410,12 +443,6 @@ func TestSettingsAreRestored(t *testing.T) {
 		must(t, restore())
 		if value() != 2 {
 			t.Errorf("arp_announce is %d; it was 2 before", value())
-		}
-		if _, err := SetVirtualARP("hf7", segment.Interface); err == nil || !strings.Contains(err.Error(), "net.ipv4.conf.hf7.arp_announce to 2") {
-			t.Errorf("set what is not there: %v", err)
-		}
-		if v, _ := read("/proc/sys/net/ipv4/conf/eth0/arp_ignore"); v != 0 {
-			t.Errorf("half of it was left: arp_ignore is %d", v)
 		}
 		return nil
 	}))

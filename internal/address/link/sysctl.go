@@ -17,33 +17,16 @@ type setting struct {
 	want int
 }
 
-var (
-	// announceOwn makes the kernel ask for its neighbours with an address of the
-	// interface as the sender, never with that of the packet at hand: the
-	// questions of a holder that was relieved would win its clients back.
-	announceOwn = setting{"arp_announce", func(v int) bool { return v == 2 }, 2}
-	// answerOwn makes an interface answer only for its own addresses. Values
-	// above 1 are stricter.
-	answerOwn = setting{"arp_ignore", func(v int) bool { return v >= 1 }, 1}
-	// loose lets in what comes by another interface than the way back leads.
-	loose = setting{"rp_filter", func(v int) bool { return v != 1 }, 2}
-)
+// announceOwn makes the kernel ask for its neighbours with an address of the
+// interface as the sender, never with that of the packet at hand: the questions
+// of a holder that was relieved would win its clients back.
+var announceOwn = setting{"arp_announce", func(v int) bool { return v == 2 }, 2}
 
 // SetARP makes the interface ask with its own addresses only. It returns what
 // puts the former values back. It works in the network namespace of the
 // calling thread, and so does what it returns.
 func SetARP(iface string) (restore func() error, err error) {
 	return apply(change{iface, announceOwn})
-}
-
-// SetVirtualARP is SetARP for an interface of AddVirtual and its parent: each
-// answers for its own addresses, and what arrives at the virtual one is let in,
-// though the way back leads through the parent.
-func SetVirtualARP(name, parent string) (restore func() error, err error) {
-	return apply(
-		change{parent, announceOwn}, change{parent, answerOwn},
-		change{name, announceOwn}, change{name, answerOwn}, change{name, loose},
-	)
 }
 
 // change is a setting and the interface it is for.

@@ -12,7 +12,6 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/holdfast-ha/holdfast/internal/address/elect/lease/ask"
-	"github.com/holdfast-ha/holdfast/internal/address/gate"
 	"github.com/holdfast-ha/holdfast/internal/address/link"
 	"github.com/holdfast-ha/holdfast/internal/address/vip/hold"
 	"github.com/holdfast-ha/holdfast/internal/address/vrrp"
@@ -82,7 +81,14 @@ func (a *agent) build() (err error) {
 	if err != nil {
 		return err
 	}
-	if a.door, err = hold.OpenDoor(gate.Config{Table: a.settings.Table}); err != nil {
+	left, err := a.links.CleanVirtual(a.settings.Table)
+	for _, name := range left {
+		a.log.Info("virtual interface of an earlier run removed", keyInterface, name)
+	}
+	if err != nil {
+		return err
+	}
+	if a.door, err = hold.OpenDoor(a.settings.gate()); err != nil {
 		return err
 	}
 	if a.routing, err = openRouting(&a.settings, a.log); err != nil {
@@ -136,9 +142,6 @@ func (a *agent) assemble() error {
 		s := &a.settings.Groups[i]
 		g := &group{settings: s, gate: newHealthGate(s, a.log), hooks: newHooks(s.Hooks, a.log), state: stateInitialize, since: time.Now(), next: string(vrrp.CauseStart)}
 		g.gate.paths = a.routing.paths
-		if err := s.supported(); err != nil {
-			return fmt.Errorf("group %s: %w", s.Name, err)
-		}
 		if s.VRRP == nil {
 			c, err := a.other(g)
 			if err != nil {

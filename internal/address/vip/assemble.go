@@ -6,9 +6,29 @@ import (
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/address/announce"
+	"github.com/holdfast-ha/holdfast/internal/address/gate"
+	"github.com/holdfast-ha/holdfast/internal/address/link"
 	"github.com/holdfast-ha/holdfast/internal/address/vip/hold"
 	"github.com/holdfast-ha/holdfast/internal/address/vrrp"
 )
+
+// gate is what the gate has to know of the addresses.
+func (s *Settings) gate() gate.Config {
+	c := gate.Config{Table: s.Table}
+	for i := range s.Groups {
+		g := &s.Groups[i]
+		if g.VRRP == nil {
+			continue
+		}
+		if !g.VRRP.accepts() {
+			c.Refused = append(c.Refused, g.addresses...)
+		}
+		if g.VRRP.VirtualMAC {
+			c.Virtual, c.VirtualPrefix = append(c.Virtual, g.addresses...), link.VirtualPrefix
+		}
+	}
+	return c
+}
 
 func newOwner(a *agent, s *GroupSettings) *owner {
 	name := s.Name
@@ -29,10 +49,11 @@ func (o *owner) add(g *group) error {
 		c := g.settings.router(f)
 		m := &member{
 			place: len(o.members), group: g, router: c, faults: map[string]string{},
-			sent: map[uint8]uint64{}, notes: map[vrrp.NoteKind]uint64{}, rejected: map[vrrp.Reason]uint64{},
+			sent: map[uint8]uint64{}, notes: map[vrrp.NoteKind]uint64{}, rejected: map[vrrp.Reason]uint64{}, explained: map[string]bool{},
 		}
+		m.virtual = o.agent.virtual(g.settings, f)
 		holder, err := hold.New(hold.Config{
-			Interface: g.settings.Interface, Addresses: c.Addresses, Log: o.agent.log,
+			Interface: g.settings.Interface, Addresses: c.Addresses, Virtual: m.virtual, Log: o.agent.log,
 			Quiet: !g.settings.announces(announceARP), Heard: o.rival(m),
 		}, o.agent.door, o.agent.links)
 		if err != nil {
@@ -46,6 +67,17 @@ func (o *owner) add(g *group) error {
 		o.members = append(o.members, m)
 	}
 	return nil
+}
+
+// virtual is the interface of a virtual router, without a name if it has none.
+func (a *agent) virtual(g *GroupSettings, f vrrp.Family) link.Virtual {
+	if !g.VRRP.VirtualMAC {
+		return link.Virtual{}
+	}
+	return link.Virtual{
+		Name: link.VirtualName(int(f), g.VRRP.VRID, g.Interface), Parent: g.Interface,
+		MAC: f.MAC(uint8(g.VRRP.VRID)), Owner: a.settings.Table,
+	}
 }
 
 func (g *GroupSettings) announces(what string) bool {

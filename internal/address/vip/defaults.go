@@ -230,17 +230,6 @@ func (g *GroupSettings) router(f vrrp.Family) vrrp.Config {
 
 func (v *VRRPSettings) accepts() bool { return v.Accept == nil || *v.Accept }
 
-// supported refuses what is understood, and not built in.
-func (g *GroupSettings) supported() error {
-	switch {
-	case g.VRRP != nil && g.VRRP.VirtualMAC:
-		return errors.New("vrrp.virtualMAC: not built in yet; leave it out, announcements do without")
-	case g.VRRP != nil && !g.VRRP.accepts():
-		return errors.New("vrrp.accept: false is not built in yet; leave it out")
-	}
-	return nil
-}
-
 func (g *GroupSettings) checkLease() error {
 	l := g.Lease
 	if l == nil {

@@ -54,6 +54,26 @@ func (o *owner) look() {
 			o.open(m)
 		}
 		o.fault(m, faultInterface, reason)
+		o.explain(m)
+	}
+}
+
+// mostExplained bounds the lines about refused adverts: their sources may be
+// made up.
+const mostExplained = 16
+
+// explain says once for each source and reason why its adverts are refused.
+func (o *owner) explain(m *member) {
+	if m.socket == nil {
+		return
+	}
+	for _, odd := range m.socket.Odd() {
+		key := string(odd.Reason) + "/" + odd.Source.String()
+		if m.explained[key] || len(m.explained) >= mostExplained {
+			continue
+		}
+		m.explained[key] = true
+		o.agent.log.Warn("adverts of another router are refused", keyGroup, m.group.settings.Name, keyFrom, odd.Source, keyError, odd.Err)
 	}
 }
 
@@ -65,9 +85,14 @@ func (o *owner) open(m *member) {
 	if m.socket != nil {
 		return
 	}
-	s, err := wire.Open(wire.Config{Interface: m.group.settings.Interface, Family: m.router.Family, Peers: m.group.settings.VRRP.of(m.router.Family)})
+	s, err := wire.Open(wire.Config{
+		Interface: m.group.settings.Interface, Family: m.router.Family, VRID: m.router.VRID,
+		Peers: m.group.settings.VRRP.of(m.router.Family), Through: m.virtual.Name,
+	})
 	if err == nil {
-		err = m.holder.Guard()
+		if err = m.holder.Guard(); err != nil {
+			_ = s.Close()
+		}
 	}
 	if err != nil {
 		o.fault(m, faultSocket, err.Error())
@@ -226,8 +251,7 @@ func (m *member) refused() map[string]uint64 {
 	if m.socket == nil {
 		return all
 	}
-	now, _ := m.socket.Rejected()
-	for r, n := range maps.All(now) {
+	for r, n := range maps.All(m.socket.Rejected()) {
 		all[string(r)] += n
 	}
 	return all

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/internal/address/link"
 	"github.com/holdfast-ha/holdfast/internal/address/vip/hold"
 	"github.com/holdfast-ha/holdfast/internal/address/vip/wire"
 	"github.com/holdfast-ha/holdfast/internal/address/vrrp"
@@ -29,13 +30,15 @@ type member struct {
 	place  int // in the owner's vrrp.Group
 	group  *group
 	router vrrp.Config
-	holder *presence
-	facts  hold.Facts
-	source netip.Addr // of our adverts
-	socket *wire.Socket
-	opened int // index of the interface that the socket is on
-	end    context.CancelFunc
-	faults map[string]string
+	// virtual is the interface with the virtual hardware address, if any.
+	virtual link.Virtual
+	holder  *presence
+	facts   hold.Facts
+	source  netip.Addr // of our adverts
+	socket  *wire.Socket
+	opened  int // index of the interface that the socket is on
+	end     context.CancelFunc
+	faults  map[string]string
 	// state is the last one that was acted on; spell counts the times that we
 	// began or ended to answer.
 	state vrrp.State
@@ -46,6 +49,8 @@ type member struct {
 	// reopened counts gates that fell shut while the router still held.
 	reopened uint64
 	notes    map[vrrp.NoteKind]uint64
+	// explained are the refused adverts that a line was written about.
+	explained map[string]bool
 	// rejected are counters of sockets that are gone.
 	rejected map[vrrp.Reason]uint64
 }
@@ -82,8 +87,7 @@ func (m *member) shut() {
 		return
 	}
 	m.end()
-	all, _ := m.socket.Rejected()
-	for r, n := range all {
+	for r, n := range m.socket.Rejected() {
 		m.rejected[r] += n
 	}
 	_ = m.socket.Close()

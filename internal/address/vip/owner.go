@@ -60,7 +60,9 @@ func (o *owner) run(ctx context.Context) {
 	}
 	for _, m := range o.members {
 		m.shut()
-		_ = m.holder.Drop()
+		if err := m.holder.Close(); err != nil {
+			o.agent.log.Warn("not everything was given back", keyGroup, m.group.settings.Name, keyError, err)
+		}
 	}
 }
 

@@ -38,6 +38,10 @@ func (o *owner) become(m *member, now time.Duration, b vrrp.Become) {
 		o.take(m, now)
 	case b.State == vrrp.Yielding:
 		m.holder.Yield()
+	case m.virtual.Name != "":
+		// Switches know the virtual hardware address to be where they have just
+		// heard it from: a word of ours would call the packets back.
+		o.drop(m)
 	case was == vrrp.Active && b.Cause == vrrp.CauseSuperior:
 		// The better router may not have heard of us, and its clients believe the
 		// last who spoke: one more advert has it announce the addresses.
@@ -50,12 +54,17 @@ func (o *owner) become(m *member, now time.Duration, b vrrp.Become) {
 	}
 }
 
+// afterglow is how long we answer after another holder has been heard: its
+// advert may be a little ahead of its announcement, and that of the clients'
+// next packet.
+const afterglow = 10 * time.Millisecond
+
 // fade stops answering in a moment, unless the addresses are taken again.
 func (o *owner) fade(m *member) {
 	m.holder.Yield()
 	spell := m.spell
 	o.fading.Add(1)
-	time.AfterFunc(m.holder.afterglow(m.router.Interval), func() {
+	time.AfterFunc(afterglow, func() {
 		o.inbox.put(func(time.Duration) {
 			o.fading.Add(-1)
 			if m.spell == spell {
@@ -111,6 +120,10 @@ func (o *owner) send(m *member, now time.Duration, priority uint8) {
 		}
 		if err == nil {
 			m.sent[priority]++
+		} else {
+			// Our own address may be gone, which nothing else tells of in time:
+			// others hear nothing, and take over.
+			o.inbox.put(func(time.Duration) { o.look() })
 		}
 	}
 	if !o.router.Member(m.place).State().Holds() {

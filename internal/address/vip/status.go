@@ -83,10 +83,8 @@ func (o *owner) snapshot() []GroupStatus {
 			if m.group != g {
 				continue
 			}
-			if holder := o.router.Member(m.place).Holder(); holder.IsValid() {
-				s.Holder = holder.String()
-			} else if o.router.Member(m.place).State().Holds() {
-				s.Holder = m.source.String()
+			if s.Holder == "" { // with both families, the IPv4 address names it
+				s.Holder = o.knows(m)
 			}
 			if r := m.reason(); r != "" && !slices.Contains(faults, r) {
 				faults = append(faults, r)
@@ -97,6 +95,18 @@ func (o *owner) snapshot() []GroupStatus {
 		all = append(all, s)
 	}
 	return all
+}
+
+// knows is the holder of a member's addresses, or "".
+func (o *owner) knows(m *member) string {
+	router := o.router.Member(m.place)
+	if holder := router.Holder(); holder.IsValid() {
+		return holder.String()
+	}
+	if router.State().Holds() {
+		return m.source.String()
+	}
+	return ""
 }
 
 func (g *group) status(mode string) GroupStatus {

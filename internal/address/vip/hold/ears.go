@@ -13,7 +13,10 @@ import (
 // which it returns. Call it again when one of that name is back; a new burst
 // is announced then if the addresses are held.
 func (h *Holder) Hear(ctx context.Context) error {
-	speaker, err := announce.Open(announce.Options{Interface: h.config.Interface, Own: h.config.Own, Heard: h.heard})
+	speaker, err := announce.Open(announce.Options{
+		Interface: h.config.Interface, Own: h.config.Own, As: h.as(),
+		Router: forwards(h.config.Interface), Heard: h.heard,
+	})
 	if err != nil {
 		return err
 	}
@@ -98,13 +101,6 @@ func (h *Holder) Mend() error {
 		h.announce()
 	}
 	return nil
-}
-
-// Guard gates the interface anew, after it was made anew.
-func (h *Holder) Guard() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.guard()
 }
 
 // Tally is what a Holder has done.

@@ -18,6 +18,9 @@ import (
 type Config struct {
 	Interface string
 	Addresses []netip.Addr
+	// Virtual is the interface that the addresses are on, unless its name is "".
+	// It is made and removed here. Interface is its parent.
+	Virtual link.Virtual
 	// Own: see announce.Options.
 	Own []announce.MAC
 	// Quiet says that nothing is announced by ARP and NDP.
@@ -68,6 +71,12 @@ func (h *Holder) guard() error {
 		if err := g.Guard(a, h.config.Interface); err != nil {
 			return err
 		}
+		if !h.virtual() {
+			continue
+		}
+		if err := g.Guard(a, h.config.Virtual.Name); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -116,7 +125,7 @@ func (h *Holder) open(deadline time.Time) error {
 	}
 	h.config.Log.Warn("somebody removed the rules of the gate; they are there again")
 	g, _ = h.door.Gate()
-	if err := openAll(g, h.config, deadline); err != nil {
+	if err := errors.Join(h.guard(), openAll(g, h.config, deadline)); err != nil {
 		return errors.Join(err, g.Shut(h.config.Addresses...))
 	}
 	return nil
@@ -200,6 +209,20 @@ func (h *Holder) drop() error {
 	for _, a := range h.config.Addresses {
 		err = errors.Join(err, h.links.Remove(h.of(a)))
 	}
+	if h.virtual() {
+		err = errors.Join(err, h.links.Lower(h.config.Virtual))
+	}
+	return err
+}
+
+// Close is Drop, and the end of the virtual interface.
+func (h *Holder) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	err := h.drop()
+	if h.virtual() {
+		err = errors.Join(err, h.links.RemoveVirtual(h.config.Virtual))
+	}
 	return err
 }
 
@@ -224,6 +247,9 @@ func (h *Holder) refreshSometimes() error {
 
 // refresh adds the addresses, or prolongs their lives. The lock is held.
 func (h *Holder) refresh() error {
+	if err := h.raise(); err != nil {
+		return err
+	}
 	for _, a := range h.config.Addresses {
 		if err := h.links.Refresh(h.of(a)); err != nil {
 			return err
@@ -301,5 +327,9 @@ func (h *Holder) turn() time.Duration {
 
 // of is an address as package link wants it.
 func (h *Holder) of(a netip.Addr) link.Address {
-	return link.Address{Prefix: netip.PrefixFrom(a, a.BitLen()), Interface: h.config.Interface}
+	iface := h.config.Interface
+	if h.virtual() {
+		iface = h.config.Virtual.Name
+	}
+	return link.Address{Prefix: netip.PrefixFrom(a, a.BitLen()), Interface: iface}
 }

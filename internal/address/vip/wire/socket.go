@@ -19,8 +19,15 @@ import (
 type Config struct {
 	Interface string
 	Family    vrrp.Family
+	// VRID is of the virtual router. Adverts of others are heard as well, and
+	// refused ones are not told of.
+	VRID uint8
 	// Peers get each advert; none means the multicast group.
 	Peers []netip.Addr
+	// Through is the virtual interface that adverts to the group leave by, so
+	// that switches learn where its hardware address is (RFC 9568 section 7.2);
+	// "" means Interface. It may come and go.
+	Through string
 }
 
 // Heard is an advert from the link.
@@ -39,11 +46,12 @@ type Socket struct {
 	index  int
 	file   *os.File
 	raw    syscall.RawConn
+	out    *outlet // nil: raw
 
 	mu       sync.Mutex
 	heard    []Heard
 	rejected map[vrrp.Reason]uint64
-	last     error // of the last packet refused
+	odd      []Odd
 	buffer   [2048]byte
 	oob      [256]byte
 }
@@ -63,28 +71,35 @@ func (s *Socket) open() error {
 		return err
 	}
 	s.index = iface.Index
-	domain := unix.AF_INET
+	s.file, s.raw, err = s.socket(s.set4, s.set6)
+	if err == nil && s.config.Through != "" && len(s.config.Peers) == 0 {
+		if s.out, err = s.outlet(); err != nil {
+			_ = s.file.Close()
+		}
+	}
+	return err
+}
+
+// socket opens a raw socket of the family, with options.
+func (s *Socket) socket(set4, set6 func(fd int) error) (*os.File, syscall.RawConn, error) {
+	domain, set := unix.AF_INET, set4
 	if s.config.Family == vrrp.IPv6 {
-		domain = unix.AF_INET6
+		domain, set = unix.AF_INET6, set6
 	}
 	fd, err := unix.Socket(domain, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, vrrp.Protocol)
 	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("%w; the agent needs CAP_NET_RAW", err)
+		return nil, nil, fmt.Errorf("%w; the agent needs CAP_NET_RAW", err)
 	}
 	if err != nil {
-		return err
-	}
-	set := s.set4
-	if s.config.Family == vrrp.IPv6 {
-		set = s.set6
+		return nil, nil, err
 	}
 	if err := set(fd); err != nil {
 		_ = unix.Close(fd)
-		return err
+		return nil, nil, err
 	}
-	s.file = os.NewFile(uintptr(fd), "VRRP socket")
-	s.raw, err = s.file.SyscallConn()
-	return err
+	file := os.NewFile(uintptr(fd), "VRRP socket")
+	raw, err := file.SyscallConn()
+	return file, raw, err
 }
 
 type option struct {
@@ -92,10 +107,14 @@ type option struct {
 	level, option, value int
 }
 
-func (s *Socket) apply(fd int, options []option) error {
-	if err := unix.SetsockoptString(fd, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, s.config.Interface); err != nil {
-		return fmt.Errorf("bind to interface: %w", err)
+func bind(fd int, iface string) error {
+	if err := unix.SetsockoptString(fd, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, iface); err != nil {
+		return fmt.Errorf("bind to interface %s: %w", iface, err)
 	}
+	return nil
+}
+
+func apply(fd int, options []option) error {
 	for _, o := range options {
 		if err := unix.SetsockoptInt(fd, o.level, o.option, o.value); err != nil {
 			return fmt.Errorf("set %s: %w", o.name, err)
@@ -107,8 +126,9 @@ func (s *Socket) apply(fd int, options []option) error {
 // priority is TC_PRIO_CONTROL: ahead of other traffic in the usual qdiscs.
 const priority = 7
 
-func (s *Socket) set4(fd int) error {
-	err := s.apply(fd, []option{
+// options4 and options6 are what every packet needs.
+var (
+	options4 = []option{
 		{"TTL", unix.IPPROTO_IP, unix.IP_TTL, vrrp.TTL},
 		{"multicast TTL", unix.IPPROTO_IP, unix.IP_MULTICAST_TTL, vrrp.TTL},
 		{"multicast loop", unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP, 0},
@@ -116,8 +136,18 @@ func (s *Socket) set4(fd int) error {
 		// Network control (RFC 4594): what keepalived sends, too.
 		{"TOS", unix.IPPROTO_IP, unix.IP_TOS, 0xc0},
 		{"priority", unix.SOL_SOCKET, unix.SO_PRIORITY, priority},
-	})
-	if err != nil {
+	}
+	options6 = []option{
+		{"hop limit", unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, vrrp.TTL},
+		{"multicast hop limit", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, vrrp.TTL},
+		{"multicast loop", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_LOOP, 0},
+		{"traffic class", unix.IPPROTO_IPV6, unix.IPV6_TCLASS, 0xc0},
+		{"priority", unix.SOL_SOCKET, unix.SO_PRIORITY, priority},
+	}
+)
+
+func (s *Socket) set4(fd int) error {
+	if err := errors.Join(bind(fd, s.config.Interface), apply(fd, options4)); err != nil {
 		return err
 	}
 	mreq := &unix.IPMreqn{Multiaddr: vrrp.Multicast4.As4(), Ifindex: int32(s.index)}
@@ -134,16 +164,11 @@ func (s *Socket) set4(fd int) error {
 }
 
 func (s *Socket) set6(fd int) error {
-	err := s.apply(fd, []option{
-		{"hop limit", unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, vrrp.TTL},
-		{"multicast hop limit", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, vrrp.TTL},
-		{"multicast loop", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_LOOP, 0},
+	err := errors.Join(bind(fd, s.config.Interface), apply(fd, options6), apply(fd, []option{
 		{"multicast interface", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, s.index},
 		{"receive hop limit", unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1},
 		{"receive destination", unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1},
-		{"traffic class", unix.IPPROTO_IPV6, unix.IPV6_TCLASS, 0xc0},
-		{"priority", unix.SOL_SOCKET, unix.SO_PRIORITY, priority},
-	})
+	}))
 	if err != nil || len(s.config.Peers) > 0 {
 		return err
 	}
@@ -155,7 +180,12 @@ func (s *Socket) set6(fd int) error {
 }
 
 // Close ends Run.
-func (s *Socket) Close() error { return s.file.Close() }
+func (s *Socket) Close() error {
+	if s.out != nil {
+		return errors.Join(s.out.file.Close(), s.file.Close())
+	}
+	return s.file.Close()
+}
 
 // Send sends an advert from src to the group or to every peer. It does not wait:
 // an advert that the interface cannot take now is worth nothing later.
@@ -174,23 +204,30 @@ func (s *Socket) Send(a vrrp.Advert, src netip.Addr) error {
 }
 
 func (s *Socket) send(b []byte, src, dst netip.Addr) error {
-	oob, to := s.envelope(src, dst)
+	if s.out != nil {
+		return s.out.send(b, src, dst)
+	}
+	return send(s.raw, s.index, b, src, dst)
+}
+
+func send(raw syscall.RawConn, index int, b []byte, src, dst netip.Addr) error {
+	oob, to := envelope(index, src, dst)
 	var err error
-	outer := s.raw.Control(func(fd uintptr) { _, err = unix.SendmsgN(int(fd), b, oob, to, unix.MSG_DONTWAIT) })
+	outer := raw.Control(func(fd uintptr) { _, err = unix.SendmsgN(int(fd), b, oob, to, unix.MSG_DONTWAIT) })
 	return errors.Join(outer, err)
 }
 
 // envelope sets the source: the checksum covers it, and the kernel's choice may
 // be another.
-func (s *Socket) envelope(src, dst netip.Addr) ([]byte, unix.Sockaddr) {
-	if s.config.Family == vrrp.IPv4 {
-		return unix.PktInfo4(&unix.Inet4Pktinfo{Ifindex: int32(s.index), Spec_dst: src.As4()}), &unix.SockaddrInet4{Addr: dst.As4()}
+func envelope(index int, src, dst netip.Addr) ([]byte, unix.Sockaddr) {
+	if dst.Is4() {
+		return unix.PktInfo4(&unix.Inet4Pktinfo{Ifindex: int32(index), Spec_dst: src.As4()}), &unix.SockaddrInet4{Addr: dst.As4()}
 	}
 	to := &unix.SockaddrInet6{Addr: dst.As16()}
 	if dst.IsLinkLocalUnicast() || dst.IsLinkLocalMulticast() {
-		to.ZoneId = uint32(s.index)
+		to.ZoneId = uint32(index)
 	}
-	return unix.PktInfo6(&unix.Inet6Pktinfo{Ifindex: uint32(s.index), Addr: src.As16()}), to
+	return unix.PktInfo6(&unix.Inet6Pktinfo{Ifindex: uint32(index), Addr: src.As16()}), to
 }
 
 // Run hears until Close, and calls wake after each batch. It returns nil then,
@@ -252,8 +289,30 @@ func (s *Socket) read(fd int) error {
 		}
 	}
 	s.rejected[vrrp.ReasonOf(err)]++
-	s.last = err
+	if len(p.payload) > 1 && p.payload[1] == s.config.VRID && len(s.odd) < mostOdd {
+		s.odd = append(s.odd, Odd{Reason: vrrp.ReasonOf(err), Source: p.src, Err: err})
+	}
 	return nil
+}
+
+// Odd is an advert of our virtual router that was refused.
+type Odd struct {
+	Reason vrrp.Reason
+	Source netip.Addr
+	Err    error
+}
+
+// mostOdd bounds what is kept until Odd is called.
+const mostOdd = 16
+
+// Odd returns what was refused of our virtual router since the last call, at most
+// mostOdd of it.
+func (s *Socket) Odd() []Odd {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.odd
+	s.odd = nil
+	return all
 }
 
 // Take returns what was heard since the last call, oldest first.
@@ -265,16 +324,15 @@ func (s *Socket) Take() []Heard {
 	return all
 }
 
-// Rejected counts what was not taken for an advert, by reason, and tells the
-// last one.
-func (s *Socket) Rejected() (map[vrrp.Reason]uint64, error) {
+// Rejected counts what was not taken for an advert, by reason.
+func (s *Socket) Rejected() map[vrrp.Reason]uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make(map[vrrp.Reason]uint64, len(s.rejected))
 	for r, n := range s.rejected {
 		all[r] = n
 	}
-	return all, s.last
+	return all
 }
 
 func (s *Socket) isPeer(a netip.Addr) bool {

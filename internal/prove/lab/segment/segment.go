@@ -189,6 +189,42 @@ func (s *Station) Silence() error { return s.segment.hub.nl.LinkSetNoMaster(s.po
 // Rejoin ends Silence.
 func (s *Station) Rejoin() error { return s.segment.hub.nl.LinkSetMaster(s.port, s.segment.bridge) }
 
+// Tap hears the frames of one kind that the station sends, at the switch's end of
+// its cable: there they can be told from those of others, whatever hardware
+// address they carry. Each read is one frame; closing ends it.
+func (s *Station) Tap(etherType uint16) (*os.File, error) {
+	var file *os.File
+	err := s.segment.hub.space.Do(func() error {
+		fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			return err
+		}
+		file = os.NewFile(uintptr(fd), "tap")
+		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {
+			return errors.Join(err, file.Close())
+		}
+		// The bridge takes frames away before a socket for one kind would see them.
+		only := []unix.SockFilter{
+			{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 12},
+			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(etherType), Jf: 1},
+			{Code: unix.BPF_RET | unix.BPF_K, K: 0xffff},
+			{Code: unix.BPF_RET | unix.BPF_K},
+		}
+		if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(only)), Filter: &only[0]}); err != nil {
+			return errors.Join(err, file.Close())
+		}
+		at := &unix.SockaddrLinklayer{Protocol: unix.ETH_P_ALL>>8 | unix.ETH_P_ALL&0xff<<8, Ifindex: s.port.Attrs().Index}
+		if err := unix.Bind(fd, at); err != nil {
+			return errors.Join(err, file.Close())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tap %s: %w", s.port.Attrs().Name, err)
+	}
+	return file, nil
+}
+
 // Unplug takes the carrier away.
 func (s *Station) Unplug() error { return s.segment.hub.nl.LinkSetDown(s.port) }
 
