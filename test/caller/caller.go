@@ -52,7 +52,8 @@ type Caller struct {
 
 	mu      sync.Mutex
 	asked   []question // by number
-	replies []reply    // by the machine's MAC
+	replies []reply
+	taps    []*os.File // of machines told apart by their cables
 }
 
 // New asks for an IPv4 address from a station, and by ARP from an observer, which
@@ -86,8 +87,27 @@ func New(client, observer *segment.Station, address netip.Addr) (*Caller, error)
 		SenderMAC: announce.MAC(observer.MAC), Sender: observer.Four, Target: address,
 	}.Append(nil)
 	c.all.Go(func() { every(ctx, pry, func() { _, _ = c.ears.Write(ask) }) })
-	c.all.Go(c.hearReplies)
+	c.all.Go(func() { c.hearReplies(c.ears, byMAC) })
 	return c, nil
+}
+
+// byMAC marks replies that are told apart by their hardware address.
+const byMAC = -1
+
+// Trace tells machines apart in ARP by their cables from now on: stations that
+// share a virtual hardware address. The first is machine 1.
+func (c *Caller) Trace(machines ...*segment.Station) error {
+	for i, m := range machines {
+		tap, err := m.Tap(unix.ETH_P_ARP)
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.taps = append(c.taps, tap)
+		c.mu.Unlock()
+		c.all.Go(func() { c.hearReplies(tap, i+1) })
+	}
+	return nil
 }
 
 // Close ends the asking.
@@ -95,6 +115,11 @@ func (c *Caller) Close() {
 	c.stop()
 	_ = c.conn.Close()
 	_ = c.ears.Close()
+	c.mu.Lock()
+	for _, t := range c.taps {
+		_ = t.Close()
+	}
+	c.mu.Unlock()
 	c.all.Wait()
 }
 
@@ -152,10 +177,10 @@ func (c *Caller) hearEchoes() {
 	}
 }
 
-func (c *Caller) hearReplies() {
+func (c *Caller) hearReplies(from *os.File, by int) {
 	b := make([]byte, 256)
 	for {
-		n, err := c.ears.Read(b)
+		n, err := from.Read(b)
 		if err != nil {
 			return
 		}
@@ -165,7 +190,12 @@ func (c *Caller) hearReplies() {
 			continue
 		}
 		c.mu.Lock()
-		c.replies = append(c.replies, reply{time.Now(), int(a.SenderMAC[5])})
+		switch {
+		case by != byMAC:
+			c.replies = append(c.replies, reply{time.Now(), by})
+		case len(c.taps) == 0:
+			c.replies = append(c.replies, reply{time.Now(), int(a.SenderMAC[5])})
+		}
 		c.mu.Unlock()
 	}
 }

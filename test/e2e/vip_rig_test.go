@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/vishvananda/netlink"
 
 	"github.com/holdfast-ha/holdfast/internal/address/vip"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/segment"
@@ -36,8 +36,11 @@ type wire struct {
 	pool     string
 	spawners []*space.Spawner
 	running  map[int]*machine
+	zebra    map[int]*machine // of FRR
 	ran      []*machine
 	client   *caller.Caller
+	// virtual says that whoever holds an address has its virtual MAC.
+	virtual bool
 }
 
 // machine is a program on a station: one of ours, or keepalived.
@@ -73,10 +76,14 @@ func stations(t *testing.T, machines int) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{t: t, segment: g, machines: machines, dir: t.TempDir(), addresses: []netip.Addr{held}, running: map[int]*machine{}}
+	w := &wire{t: t, segment: g, machines: machines, dir: t.TempDir(), addresses: []netip.Addr{held}, running: map[int]*machine{}, zebra: map[int]*machine{}}
 	t.Cleanup(func() {
 		for i := range w.running {
 			w.kill(i, syscall.SIGKILL)
+		}
+		for _, m := range w.zebra {
+			_ = syscall.Kill(-m.cmd.Process.Pid, syscall.SIGKILL)
+			<-m.done
 		}
 		for _, s := range w.spawners {
 			s.Close()
@@ -140,15 +147,9 @@ func (w *wire) start(i int, router, extra string) {
 
 func (w *wire) launch(i int, env []string, name string, args ...string) {
 	w.t.Helper()
-	m := &machine{name: fmt.Sprintf("%s on station %d", filepath.Base(name), i), cmd: exec.Command(name, args...), log: &buffer{}, done: make(chan struct{})}
-	m.cmd.Env = append(os.Environ(), env...)
-	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
-	if err := w.spawners[i-1].Start(m.cmd); err != nil {
-		w.t.Fatal(err)
-	}
-	go func() { _ = m.cmd.Wait(); close(m.done) }()
-	w.running[i] = m
-	w.ran = append(w.ran, m)
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	w.running[i] = w.begin(i, filepath.Base(name), cmd)
 }
 
 // keepalived runs the peer on a station.
@@ -250,7 +251,7 @@ func (w *wire) statusOf(i int) (s vip.Status, err error) {
 func (w *wire) on(i int) bool { return w.has(i, held) }
 
 func (w *wire) has(i int, address netip.Addr) bool {
-	all, err := w.segment.Station(i).Netlink.AddrList(nil, unix.AF_INET)
+	all, err := w.segment.Station(i).Netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -260,6 +261,17 @@ func (w *wire) has(i int, address netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// mac is what clients have to believe of an address while a machine holds it.
+func (w *wire) mac(i int, address netip.Addr) string {
+	switch {
+	case !w.virtual:
+		return w.segment.Station(i).MAC.String()
+	case address.Is4():
+		return virtual4
+	}
+	return virtual6
 }
 
 // logs are what all machines said, also those that are dead.
@@ -289,7 +301,7 @@ func (w *wire) holds(i int) bool {
 			return false
 		}
 	}
-	return w.client.Last() == i && w.client.Neighbor(held) == w.segment.Station(i).MAC.String()
+	return w.client.Last() == i && w.client.Neighbor(held) == w.mac(i, held)
 }
 
 func (w *wire) awaitHolder(i int) {
@@ -308,7 +320,7 @@ func (w *wire) awaitAnother(dead int) (i int) {
 		for k := 1; k <= w.machines; k++ {
 			alone = alone && (k == i || k == dead || !w.on(k))
 		}
-		return alone && w.client.Neighbor(held) == w.segment.Station(i).MAC.String()
+		return alone && w.client.Neighbor(held) == w.mac(i, held)
 	})
 	return i
 }

@@ -54,7 +54,7 @@ func (w *wire) believed(what string) {
 	w.t.Helper()
 	holder := w.client.Last()
 	for _, a := range w.addresses {
-		if got := w.client.Neighbor(a); got != w.segment.Station(holder).MAC.String() {
+		if got := w.client.Neighbor(a); got != w.mac(holder, a) {
 			w.t.Errorf("%s: machine %d answers, and the client takes %q for the neighbor that has %s", what, holder, got, a)
 		}
 	}
