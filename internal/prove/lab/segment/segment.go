@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
@@ -183,11 +184,36 @@ func (g *Segment) Close() error {
 	return errors.Join(all...)
 }
 
-// Silence takes the station off the bridge while its carrier stays.
-func (s *Station) Silence() error { return s.segment.hub.nl.LinkSetNoMaster(s.port) }
+// The states of a bridge's port, linux/if_bridge.h.
+const (
+	portDisabled   = 0 // not blocking, which a bridge without STP ends by itself
+	portForwarding = 3
+)
+
+// Silence lets no frame of the station through any more, and none to it, while
+// its carrier stays. The bridge remembers where its hardware addresses are, as a
+// switch does: taken off the bridge, it would have frames to a hardware address
+// that several stations are ready to have flooded to all of them.
+func (s *Station) Silence() error { return s.setPort(portDisabled) }
 
 // Rejoin ends Silence.
-func (s *Station) Rejoin() error { return s.segment.hub.nl.LinkSetMaster(s.port, s.segment.bridge) }
+func (s *Station) Rejoin() error { return s.setPort(portForwarding) }
+
+func (s *Station) setPort(state byte) error {
+	return s.segment.hub.space.Do(func() error {
+		req := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)
+		msg := nl.NewIfInfomsg(unix.AF_BRIDGE)
+		msg.Index = int32(s.port.Attrs().Index)
+		req.AddData(msg)
+		port := nl.NewRtAttr(unix.IFLA_PROTINFO|unix.NLA_F_NESTED, nil)
+		port.AddRtAttr(nl.IFLA_BRPORT_STATE, []byte{state})
+		req.AddData(port)
+		if _, err := req.Execute(unix.NETLINK_ROUTE, 0); err != nil {
+			return fmt.Errorf("set state of %s: %w", s.port.Attrs().Name, err)
+		}
+		return nil
+	})
+}
 
 // Tap hears the frames of one kind that the station sends, at the switch's end of
 // its cable: there they can be told from those of others, whatever hardware

@@ -4,10 +4,12 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // answers reports whether one datagram gets from a station to another's echo
@@ -74,6 +76,9 @@ func TestSegment(t *testing.T) {
 	if answers(t, a, b, false, 100*time.Millisecond) || !carrier(t, b) {
 		t.Error("silenced: a datagram arrives or the carrier is gone")
 	}
+	if !g.remembers(t, b) {
+		t.Error("silenced: the bridge has forgotten where the station is")
+	}
 	if err := b.Rejoin(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,4 +97,14 @@ func TestSegment(t *testing.T) {
 	if !carrier(t, b) || !answers(t, a, b, true, 5*time.Second) {
 		t.Error("no datagram arrives after Plug")
 	}
+}
+
+// remembers says whether the bridge sends frames to a station nowhere else.
+func (g *Segment) remembers(t *testing.T, s *Station) bool {
+	t.Helper()
+	all, err := g.hub.nl.NeighList(s.port.Attrs().Index, unix.AF_BRIDGE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(all, func(n netlink.Neigh) bool { return slices.Equal(n.HardwareAddr, s.MAC) })
 }
