@@ -46,6 +46,7 @@ type Caller struct {
 	conn    net.PacketConn
 	ears    *os.File // ARP
 	latest  atomic.Int64
+	hushed  atomic.Bool
 	running context.Context
 	stop    context.CancelFunc
 	all     sync.WaitGroup
@@ -86,7 +87,13 @@ func New(client, observer *segment.Station, address netip.Addr) (*Caller, error)
 		To: announce.Broadcast, From: announce.MAC(observer.MAC), Op: announce.Request,
 		SenderMAC: announce.MAC(observer.MAC), Sender: observer.Four, Target: address,
 	}.Append(nil)
-	c.all.Go(func() { every(ctx, pry, func() { _, _ = c.ears.Write(ask) }) })
+	c.all.Go(func() {
+		every(ctx, pry, func() {
+			if !c.hushed.Load() {
+				_, _ = c.ears.Write(ask)
+			}
+		})
+	})
 	c.all.Go(func() { c.hearReplies(c.ears, byMAC) })
 	return c, nil
 }
@@ -199,6 +206,11 @@ func (c *Caller) hearReplies(from *os.File, by int) {
 		c.mu.Unlock()
 	}
 }
+
+// Hush asks nobody by ARP any more, or again. Where the hardware address moves with
+// the address, backups may answer with the same one, and the bridge believes the
+// latest: FRR's do, from a macvlan that has no carrier.
+func (c *Caller) Hush(on bool) { c.hushed.Store(on) }
 
 // Last is who gave the latest answer; 0: nobody yet.
 func (c *Caller) Last() int { return int(c.latest.Load()) }
