@@ -23,6 +23,7 @@ var nested = map[string]string{
 	"test/peers/etcd-3.7":        "as above",
 	"test/peers/kubernetes-1.35": "as above; k8s.io/kubernetes needs its staging modules replaced",
 	"test/peers/kubernetes-1.37": "as above, the newest minor",
+	"test/peers/leaderelection":  "a holder of an address on client-go, which the bench compares with; all of client-go stays out of the programs' tests",
 	"test/peers/pod":             "what runs in the lab's pods; built once beside the peers, without the project's dependencies",
 }
 

@@ -32,7 +32,7 @@ func balanceRole(args []string) func(context.Context, []string) error {
 		return nil
 	}
 	return map[string]func(context.Context, []string) error{
-		insideRole: balanceInside, backendRole: runBackend,
+		insideRole: balanceInside, backendRole: runBackend, callRole: runCalls,
 	}[args[0]]
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -37,9 +38,15 @@ type balancer interface {
 
 // setup is what a balancer is told.
 type setup struct {
-	port     int      // on 127.0.0.1
+	host     string // "": 127.0.0.1
+	port     int
 	backends []string // addresses with port
 	tls      bool     // check GET /readyz over TLS; otherwise connect
+}
+
+// listen is where clients come to.
+func (s setup) listen() string {
+	return net.JoinHostPort(cmp.Or(s.host, "127.0.0.1"), strconv.Itoa(s.port))
 }
 
 // makers make the balancers that are compared: ours first.
@@ -197,9 +204,9 @@ defaults
   option clitcpka
   option srvtcpka
 listen kube-apiserver
-  bind 127.0.0.1:%d
+  bind %s
   balance roundrobin
-`, socket, s.port)
+`, socket, s.listen())
 	check := ""
 	if s.tls {
 		b.WriteString("  option httpchk\n  http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host kubernetes\n  http-check expect status 200\n")
@@ -292,7 +299,7 @@ func (h *holdfast) transitions() (int, error) {
 // stands two thousand ports above the frontend.
 func holdfastConfig(s setup, socket, ca string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "frontends:\n  - name: kube-apiserver\n    listen: [\"127.0.0.1:%d\"]\n    backends:\n      static:\n", s.port)
+	fmt.Fprintf(&b, "frontends:\n  - name: kube-apiserver\n    listen: [%q]\n    backends:\n      static:\n", s.listen())
 	for _, address := range s.backends {
 		fmt.Fprintf(&b, "        - {address: %q}\n", address)
 	}

@@ -86,9 +86,12 @@ type part struct {
 // A part that runs only when it is named would not fit into a coffee break.
 // One whose rows are measured group by group can also be run by group.
 func parts(only string) []part {
-	all := []part{{"leader", benchLeader, false}, {"balance", balanceGroup(""), false}, {"slices", benchSlices, false}, {"zonal", benchZonal, false}, {"soak", benchSoak, true}}
+	all := []part{{"leader", benchLeader, false}, {"balance", balanceGroup(""), false}, {"slices", benchSlices, false}, {"zonal", benchZonal, false}, {"vip", vipGroup(""), false}, {"soak", benchSoak, true}}
 	if group, ok := strings.CutPrefix(only, "balance-"); ok {
 		all = append(all, part{only, balanceGroup(group), true})
+	}
+	if group, ok := strings.CutPrefix(only, "vip-"); ok {
+		all = append(all, part{only, vipGroup(group), true})
 	}
 	return all
 }
@@ -109,7 +112,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	only := flags.String("only", "", "run one part, or one group of rows of the part balance (balance-frozen)")
+	only := flags.String("only", "", "run one part, or one group of rows of the parts balance and vip (balance-frozen, vip-handover)")
 	out := flags.String("out", "bench.json", "file to write")
 	quick := flags.Bool("quick", false, "fewer repetitions, to try the bench itself")
 	doc := flags.String("doc", "", "write what stands in --out as a page to this file, and measure nothing")

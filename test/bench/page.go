@@ -72,7 +72,7 @@ ratios say something about other machines.
 - *rss*: memory of the process; what the kernel holds for its sockets is not in it.
 - *reload*, *upgrade*: connections that failed, new and kept, while the settings
   or the process changed. HAProxy hands its listeners over (` + "`-x`, `-sf`" + `) for both.
-
+` + heldWords + `
 What the figures of agents at rest mean (` + "`slices-rest-*`, `zonal-rest-*`" + `). Three
 zones with a kube-apiserver each and delays between them, an agent with its
 defaults and the rights of the printed manifest beside each apiserver; rest begins
@@ -94,3 +94,35 @@ func machine() string {
 	return fmt.Sprintf("a shared virtual machine with %d cores, Linux %s, %s, %s",
 		runtime.NumCPU(), strings.TrimSpace(major), runtime.Version(), time.Now().UTC().Format("January 2006"))
 }
+
+// heldWords say what the figures of held addresses mean.
+const heldWords = `
+What the figures of held addresses mean (` + "`vip-*`" + `). Machines, each a network namespace,
+on one Ethernet segment; the first holds the address, the others are its backups, and
+a client asks the address by a datagram once a millisecond. Outages are counted from
+question to question; a round in which the client itself stood still for 25 ms is done
+again. Rounds of those compared take turns. Another station asks all by ARP every 5 ms.
+
+- *silent*: no frame of the holder passes the switch, and its carrier stays. The
+  priority of the first backup is 200 for all, and all fall silent at the same
+  points between two adverts: up to an interval of the outage is a matter of that.
+- *lease*: a Lease in a real kube-apiserver with a real etcd. The peer is not a
+  product: it is client-go's leader election with the timers of the name, and an
+  announcement every 3 s, which is what holders do that are built on it.
+- *handover*: SIGTERM, or ` + "`holdfast vip release`" + `.
+- *killed*, *stopped*: SIGKILL and SIGSTOP of all processes of the holder, whose
+  kernel is well. *gone* is when the address has left its interface, *both* for how
+  long two machines answered ARP at once, *continued* the outage when the stopped ones
+  go on (SIGCONT). A dash: not while anybody watched.
+- *apiserver*: a stand-in with ` + "`/readyz`" + ` over TLS on each machine; until another machine
+  answers. The peer's script has the timers of the guides for apiservers.
+- *api-cut*: packets between the holder and the API dropped; *api-down*: the API and
+  its etcd frozen for all.
+- *bgp*: FRR as router with the address from three machines, and FRR on the machines
+  as peer.
+- *loss*: failures that were none. *together* is the sum of those with adverts and
+  those with BFD.
+- *pair*: two machines, each a balancer and a holder of the address gated on a ready
+  backend behind it; new TLS connections with one request each.
+- *stale*: rounds after which the client's kernel believed the wrong hardware address.
+`
