@@ -151,6 +151,9 @@ func (k *keepalived) weight(d *statement, word int) int {
 	return n
 }
 
+// definitions are what defines the checks that instances name.
+var definitions = map[string]string{"track_script": "vrrp_script", "track_process": "vrrp_track_process", "track_bfd": "bfd_instance"}
+
 // track are lines of NAME [weight N [reverse]] in a block of an instance.
 func (k *keepalived) track(d *statement, g *group) {
 	for _, t := range d.block {
@@ -158,16 +161,13 @@ func (k *keepalived) track(d *statement, g *group) {
 		switch d.name() {
 		case "track_interface":
 			*h = health{Name: plain(t.name()), Kind: "carrier", Interface: t.name()}
-		case "track_script", "track_process":
+		case "track_script", "track_process", "track_bfd":
 			defined := k.checks[d.name()+" "+t.name()]
 			if defined == nil {
-				k.mistake(t.where(), "is not defined; define it with vrrp_%s %s { … }", strings.TrimPrefix(d.name(), "track_"), t.name())
+				k.mistake(t.where(), "is not defined; define it with %s %s { … }", definitions[d.name()], t.name())
 				continue
 			}
 			*h = *defined
-		case "track_bfd":
-			k.note(t.where(), "not carried over: BFD is for peers of BGP here")
-			continue
 		default:
 			k.note(t.where(), "%s is not carried over", d.name())
 			continue

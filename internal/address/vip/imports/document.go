@@ -99,11 +99,14 @@ type health struct {
 	Command   []string `yaml:"command,omitempty,flow"`
 	Process   string   `yaml:"process,omitempty"`
 	Interface string   `yaml:"interface,omitempty"`
-	Period    duration `yaml:"period,omitempty"`
-	Timeout   duration `yaml:"timeout,omitempty"`
-	Rise      int      `yaml:"rise,omitempty"`
-	Fall      int      `yaml:"fall,omitempty"`
-	Weight    int      `yaml:"weight,omitempty"`
+	// Interval and Multiplier are those of bfd.
+	Interval   duration `yaml:"interval,omitempty"`
+	Multiplier int      `yaml:"multiplier,omitempty"`
+	Period     duration `yaml:"period,omitempty"`
+	Timeout    duration `yaml:"timeout,omitempty"`
+	Rise       int      `yaml:"rise,omitempty"`
+	Fall       int      `yaml:"fall,omitempty"`
+	Weight     int      `yaml:"weight,omitempty"`
 }
 
 type hook struct {

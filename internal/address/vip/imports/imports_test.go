@@ -65,6 +65,8 @@ func TestMistakesOfKeepalived(t *testing.T) {
 		{"no id", "vrrp_instance A {\nvirtual_ipaddress {\n10.0.0.1\n}\n}\n", "line 1: vrrp_instance: virtual_router_id is missing"},
 		{"no address", "vrrp_instance A {\nvirtual_router_id 5\n}\n", "line 1: vrrp_instance: virtual_ipaddress is missing"},
 		{"address", head + "virtual_ipaddress {\nvip.example.org\n}\n}\n", "line 7: vip.example.org: is not an address"},
+		{"session", head + "track_bfd {\nchk\n}\n}\n", "line 7: chk: is not defined; define it with bfd_instance"},
+		{"neighbor", "bfd_instance A {\n}\n" + head + "}\n", `line 1: bfd_instance: neighbor_ip is ""; name the neighbor`},
 		{"script", head + "track_script {\nchk\n}\n}\n", "line 7: chk: is not defined"},
 		{"group", head + "}\nvrrp_sync_group G {\ngroup {\nA\nB\n}\n}\n", "line 8: group: there is no vrrp_instance B"},
 		{"nothing", "# empty\n", "is this the right file?"},

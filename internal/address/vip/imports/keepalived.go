@@ -48,6 +48,8 @@ func (k *keepalived) define(s *statement) {
 		k.script(s)
 	case "vrrp_track_process", "track_process":
 		k.process(s)
+	case "bfd_instance":
+		k.bfd(s)
 	case "vrrp_track_file", "track_file":
 		k.file(s)
 	case "vrrp_sync_group":
@@ -93,7 +95,7 @@ func (k *keepalived) top(s *statement) {
 		k.group(s)
 	case "virtual_server", "virtual_server_group":
 		k.note(s.where(), "not carried over: to balance, run `holdfast balance` beside it")
-	case "global_defs", "vrrp_script", "vrrp_track_process", "track_process", "vrrp_track_file", "track_file":
+	case "global_defs", "bfd_instance", "vrrp_script", "vrrp_track_process", "track_process", "vrrp_track_file", "track_file":
 	default:
 		k.note(s.where(), "not carried over")
 	}
