@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -189,9 +190,15 @@ func (e *everywhere) drop(state, cause string) {
 
 // changed implements contender.
 func (e *everywhere) changed(ev link.Event) {
-	if ev.Kind != link.AddressThere {
-		e.nudge()
+	if ev.Kind == link.AddressThere {
+		return
 	}
+	if ev.Kind == link.AddressGone && slices.Contains(e.group.settings.addresses, ev.Address) {
+		if err := e.holder.Mend(); err != nil {
+			e.agent.log.Warn("address taken away, and not added again", keyGroup, e.group.settings.Name, keyAddress, ev.Address, keyError, err)
+		}
+	}
+	e.nudge()
 }
 
 func (e *everywhere) nudge() {

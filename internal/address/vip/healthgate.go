@@ -14,17 +14,14 @@ import (
 // healthGate runs the checks of a group.
 type healthGate struct {
 	settings []HealthSettings
-	judges   []atomic.Pointer[judge]
+	checkers []atomic.Pointer[health.Checker]
 	paths    *paths // for checks of kind bfd
 	group    string
 	log      *slog.Logger
 }
 
-// judge is who makes a check: a health.Checker, or a session of BFD.
-type judge interface{ Verdict() health.Verdict }
-
 func newHealthGate(g *GroupSettings, log *slog.Logger) *healthGate {
-	return &healthGate{settings: g.Health, judges: make([]atomic.Pointer[judge], len(g.Health)), group: g.Name, log: log}
+	return &healthGate{settings: g.Health, checkers: make([]atomic.Pointer[health.Checker], len(g.Health)), group: g.Name, log: log}
 }
 
 // run checks until ctx ends, and calls changed after each change.
@@ -46,9 +43,7 @@ func (h *healthGate) check(ctx context.Context, i int, changed func()) {
 		changed()
 	}
 	if s.Kind == kindBFD {
-		w := h.paths.of(s)
-		h.judge(i, w)
-		w.follow(tell)
+		h.paths.of(s).follow(tell)
 		return
 	}
 	for ctx.Err() == nil {
@@ -62,17 +57,18 @@ func (h *healthGate) check(ctx context.Context, i int, changed func()) {
 			continue
 		}
 		c := health.NewChecker(p, s.timers(), tell)
-		h.judge(i, c)
+		h.checkers[i].Store(c)
 		c.Run(ctx)
 	}
 }
 
-func (h *healthGate) judge(i int, j judge) { h.judges[i].Store(&j) }
-
 // of is what a check says.
 func (h *healthGate) of(i int) health.Verdict {
-	if j := h.judges[i].Load(); j != nil {
-		return (*j).Verdict()
+	if s := &h.settings[i]; s.Kind == kindBFD && h.paths != nil {
+		return h.paths.of(s).Verdict()
+	}
+	if c := h.checkers[i].Load(); c != nil {
+		return c.Verdict()
 	}
 	return health.Verdict{}
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/segment"
 )
 
+var discard = slog.New(slog.DiscardHandler)
+
 var (
 	pathUp      = bfd.Change{From: bfd.Init, To: bfd.Up, Remote: bfd.Up}
 	pathSilent  = bfd.Change{From: bfd.Up, To: bfd.Down, Diag: bfd.DiagDetectionExpired, Remote: bfd.Down}
@@ -93,7 +95,7 @@ bgp: {as: 65010, peers: [{address: 192.0.2.2, as: 65001, bfd: {interval: 50ms}}]
 	}
 	var ours *paths
 	var theirs *bfd.Manager
-	if err := g.Station(1).Do(func() (err error) { ours, err = openPaths(&s, slog.New(slog.DiscardHandler)); return err }); err != nil {
+	if err := g.Station(1).Do(func() (err error) { ours, err = openPaths(&s, discard); return err }); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Station(2).Do(func() (err error) { theirs, err = bfd.New(bfd.Options{}); return err }); err != nil {
@@ -110,6 +112,11 @@ bgp: {as: 65010, peers: [{address: 192.0.2.2, as: 65001, bfd: {interval: 50ms}}]
 		}
 	})
 
+	gate := newHealthGate(&s.Groups[0], discard)
+	gate.paths = ours
+	if reason, _ := gate.verdict(); reason != "bfd is unknown: BFD has not heard 192.0.2.2 yet" {
+		t.Errorf("before the first packet: %q", reason)
+	}
 	heard := make(chan bfd.State, 100)
 	peer := netip.MustParseAddr("192.0.2.2")
 	if _, err := ours.Add(bfd.SessionConfig{Peer: peer, Timers: timers, OnChange: func(c bfd.Change) { heard <- c.To }}); err != nil {
@@ -159,4 +166,26 @@ bgp: {as: 65010, peers: [{address: 192.0.2.2, as: 65001, bfd: {interval: 50ms}}]
 			t.Fatalf("the checks say %+v and %+v", checks[0].Verdict(), checks[1].Verdict())
 		}
 	}
+}
+
+// Without anything to announce by there are checks all the same: BFD lasts until
+// the end.
+func TestRoutingLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := false
+		go func() {
+			(&routing{log: discard}).run(ctx)
+			ended = true
+		}()
+		synctest.Wait()
+		if ended {
+			t.Error("it has ended by itself")
+		}
+		cancel()
+		synctest.Wait()
+		if !ended {
+			t.Error("it has not ended")
+		}
+	})
 }

@@ -54,17 +54,12 @@ func (o *owner) become(m *member, now time.Duration, b vrrp.Become) {
 	}
 }
 
-// afterglow is how long we answer after another holder has been heard: its
-// advert may be a little ahead of its announcement, and that of the clients'
-// next packet.
-const afterglow = 10 * time.Millisecond
-
 // fade stops answering in a moment, unless the addresses are taken again.
 func (o *owner) fade(m *member) {
 	m.holder.Yield()
 	spell := m.spell
 	o.fading.Add(1)
-	time.AfterFunc(afterglow, func() {
+	time.AfterFunc(m.holder.afterglow(m.router.Interval), func() {
 		o.inbox.put(func(time.Duration) {
 			o.fading.Add(-1)
 			if m.spell == spell {

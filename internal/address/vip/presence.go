@@ -14,6 +14,9 @@ type Announcer interface {
 	Down(addr netip.Addr)
 	// Grace is for how long packets are under way for an address after Down.
 	Grace() time.Duration
+	// Yield is told when another is about to take the address over: routers that
+	// can are to prefer it as soon as it is announced there.
+	Yield(addr netip.Addr)
 	// Retreat is Down for a machine that ends on purpose, which may be gentler,
 	// and returns how long to go on answering.
 	Retreat(addr netip.Addr) time.Duration
@@ -55,6 +58,32 @@ func (p *presence) taken(err error) error {
 	}
 	return nil
 }
+
+// Yield is that of hold.Holder.
+func (p *presence) Yield() {
+	p.Holder.Yield()
+	for _, n := range p.announcers {
+		for _, a := range p.addresses {
+			n.Yield(a)
+		}
+	}
+}
+
+// afterglow is how long the addresses answer after another holder was heard: its
+// advert may be a little ahead of its announcement, and that of the clients' next
+// packet. A router has to hear of it too, compute and write its table, which takes
+// FRR some 60 ms; two must not answer for longer than an interval.
+func (p *presence) afterglow(interval time.Duration) time.Duration {
+	if len(p.announcers) == 0 {
+		return afterglow
+	}
+	return max(afterglow, min(interval, longAfterglow))
+}
+
+const (
+	afterglow     = 10 * time.Millisecond
+	longAfterglow = 100 * time.Millisecond
+)
 
 // Drop is that of hold.Holder.
 func (p *presence) Drop() error {

@@ -96,6 +96,7 @@ func (r *routing) run(ctx context.Context) {
 	if r.table != nil {
 		start(&all, "the table of routes", func() error { return r.keepTable(ctx) })
 	}
+	<-ctx.Done()
 	all.Wait()
 	end()
 	last.Wait()

@@ -63,6 +63,9 @@ func (c Cause) refusal() bool {
 	return false
 }
 
+// bfdDown is a subcode of Cease, RFC 9384 section 3, that the library does not name.
+const bfdDown = 10
+
 // told is the peer's notification in our words.
 func told(n *packet.BGPNotification, p *peerConfig) Cause {
 	c := Cause{Kind: Refused, Text: packet.NewNotificationErrorCode(n.ErrorCode, n.ErrorSubcode).String()}
@@ -81,6 +84,8 @@ func told(n *packet.BGPNotification, p *peerConfig) Cause {
 		case packet.BGP_ERROR_SUB_ADMINISTRATIVE_SHUTDOWN, packet.BGP_ERROR_SUB_PEER_DECONFIGURED:
 			c.Kind = Shutdown
 			c.Text += reason(n.Data)
+		case bfdDown:
+			c.Kind, c.Text = Reset, "its BFD says down (RFC 9384)"
 		case packet.BGP_ERROR_SUB_MAXIMUM_NUMBER_OF_PREFIXES_REACHED, packet.BGP_ERROR_SUB_OUT_OF_RESOURCES:
 		default:
 			c.Kind = Reset

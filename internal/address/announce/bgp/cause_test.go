@@ -54,7 +54,7 @@ func TestNotificationsInWords(t *testing.T) {
 		{6, 2, []byte{200, 'x'}, Shutdown, "was shut down"},
 		{6, 3, nil, Shutdown, "was shut down"},
 		{6, 4, nil, Reset, "anew"},
-		{6, 10, nil, Reset, "anew"},
+		{6, 10, nil, Reset, "anew: its BFD says down"},
 	} {
 		n := &packet.BGPNotification{ErrorCode: c.code, ErrorSubcode: c.subcode, Data: c.data}
 		got := told(n, testConfig())

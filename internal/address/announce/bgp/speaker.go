@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"time"
 
@@ -103,6 +104,17 @@ func (s *Speaker) Up(a netip.Addr) { s.Announce(netip.PrefixFrom(a.WithZone(""),
 
 // Down is the opposite of Up.
 func (s *Speaker) Down(a netip.Addr) { s.Withdraw(netip.PrefixFrom(a.WithZone(""), a.BitLen())) }
+
+// Yield is Drain of one address that is announced.
+func (s *Speaker) Yield(a netip.Addr) {
+	p := netip.PrefixFrom(a.WithZone(""), a.BitLen())
+	s.mu.Lock()
+	_, announced := s.routes[p]
+	s.mu.Unlock()
+	if announced {
+		s.Drain(p)
+	}
+}
 
 // Retreat has peers send packets for an address elsewhere before this machine
 // ends, as Shutdown says. It returns for how long those that are under way still
@@ -215,6 +227,9 @@ func (s *Speaker) leave() {
 func (s *Speaker) listen() error {
 	for _, at := range s.config.listen {
 		l, err := s.listenOn(at)
+		if errors.Is(err, os.ErrPermission) {
+			return fmt.Errorf("listen on %v: %w; give the agent the capability NET_BIND_SERVICE, or leave listen out", at, err)
+		}
 		if err != nil {
 			return fmt.Errorf("listen on %v: %w", at, err)
 		}

@@ -184,6 +184,9 @@ func (t *Table) Down(a netip.Addr) {
 	}
 }
 
+// Yield changes nothing: a route in a table says of no other that it is better.
+func (t *Table) Yield(netip.Addr) {}
+
 // Grace is for how long packets are under way for an address after Down: a
 // routing daemon and its routers have no more to do than after a withdrawal by BGP.
 func (t *Table) Grace() time.Duration { return grace }
