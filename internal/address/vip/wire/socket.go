@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -187,9 +188,20 @@ func (s *Socket) Close() error {
 	return s.file.Close()
 }
 
+// twice is below which interval each advert is sent twice. See the package comment.
+const twice = time.Second
+
 // Send sends an advert from src to the group or to every peer. It does not wait:
 // an advert that the interface cannot take now is worth nothing later.
 func (s *Socket) Send(a vrrp.Advert, src netip.Addr) error {
+	err := s.sendOnce(a, src)
+	if err == nil && a.Interval < twice {
+		err = s.sendOnce(a, src)
+	}
+	return err
+}
+
+func (s *Socket) sendOnce(a vrrp.Advert, src netip.Addr) error {
 	to := s.config.Peers
 	if len(to) == 0 {
 		to = []netip.Addr{s.config.Family.Multicast()}
