@@ -329,3 +329,11 @@ func nightly(t *testing.T) {
 		t.Skip("HOLDFAST_E2E_ADDRESS=1 runs it")
 	}
 }
+
+// byNight is how often something is done by `make nightly`, and otherwise.
+func byNight(night, day int) int {
+	if os.Getenv("HOLDFAST_E2E_ADDRESS") == "" {
+		return day
+	}
+	return night
+}
