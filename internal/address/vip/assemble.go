@@ -92,7 +92,10 @@ func (g *GroupSettings) announces(what string) bool {
 // rival logs who else claims the addresses while they are held, once for each.
 func (o *owner) rival(m *member) func(announce.Heard) {
 	return func(h announce.Heard) {
-		o.inbox.put(func(time.Duration) {
+		o.inbox.put(func(now time.Duration) {
+			if h.Kind == announce.Claim {
+				m.claimed = now
+			}
 			if h.Kind != announce.Claim || o.router.Member(m.place).State() != vrrp.Active {
 				return
 			}

@@ -44,8 +44,10 @@ type member struct {
 	state vrrp.State
 	spell uint64
 	heard time.Duration // when an advert of this virtual router was heard last
-	sent  map[uint8]uint64
-	got   uint64
+	// claimed is when another was last heard announcing the addresses; 0: never.
+	claimed time.Duration
+	sent    map[uint8]uint64
+	got     uint64
 	// reopened counts gates that fell shut while the router still held.
 	reopened uint64
 	notes    map[vrrp.NoteKind]uint64

@@ -57,12 +57,24 @@ func (o *owner) become(m *member, now time.Duration, b vrrp.Become) {
 // fade stops answering in a moment, unless the addresses are taken again.
 func (o *owner) fade(m *member) {
 	m.holder.Yield()
-	spell := m.spell
+	o.glow(m, m.spell, o.now(), m.holder.afterglow(m.router.Interval))
+}
+
+// glow answers on for a while, and until the other holder, whose advert was heard at
+// heard, has announced the addresses. Of ours that comes before the advert; of others
+// it may come after, and late: keepalived adds its addresses in between. Never for
+// more than half an advert.
+func (o *owner) glow(m *member, spell uint64, heard, while time.Duration) {
 	o.fading.Add(1)
-	time.AfterFunc(m.holder.afterglow(m.router.Interval), func() {
-		o.inbox.put(func(time.Duration) {
+	time.AfterFunc(while, func() {
+		o.inbox.put(func(now time.Duration) {
 			o.fading.Add(-1)
-			if m.spell == spell {
+			announced := m.claimed != 0 && m.claimed > heard-m.router.Interval
+			switch {
+			case m.spell != spell:
+			case !announced && m.group.settings.announces(announceARP) && now-heard < m.router.Interval/2:
+				o.glow(m, spell, heard, afterglow)
+			default:
 				o.drop(m)
 			}
 		})
