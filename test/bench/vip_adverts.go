@@ -93,6 +93,13 @@ func (a *adverts) forget() {
 	clear(a.turns)
 }
 
+// sender of the latest advert of a VRID.
+func (a *adverts) sender(vrid byte) netip.Addr {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.from[vrid]
+}
+
 // phase returns when the given time after the next advert is over.
 func (a *adverts) phase(ctx context.Context, after time.Duration) error {
 	a.mu.Lock()

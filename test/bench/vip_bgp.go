@@ -110,7 +110,7 @@ func frrAnycast() rival {
 		}
 		c := frr.Config{BFD: fastBFD}
 		return errors.Join(
-			a.daemon(i, "zebra", ""), a.daemon(i, "bfdd", c.BFDD()),
+			a.zebra(i), a.daemon(i, "bfdd", c.BFDD()),
 			a.daemon(i, "bgpd", fmt.Sprintf(`router bgp %d
  bgp router-id %s
  no bgp ebgp-requires-policy

@@ -104,7 +104,7 @@ func (a *arena) set(ctx context.Context, r rival) error {
 		if c := a.holder(1); c.gone() {
 			return false, fmt.Errorf("it has ended: %s", c.tail())
 		}
-		return a.on(1) && a.client.Last() == 1 && a.client.Neighbor(prize) == r.believes(a, 1), nil
+		return a.on(1) && a.speaks(r) && a.client.Last() == 1 && a.client.Neighbor(prize) == r.believes(a, 1), nil
 	})
 	if err != nil {
 		return fmt.Errorf("%w; it says: %s", err, a.holder(1).tail())
@@ -117,10 +117,15 @@ func (a *arena) set(ctx context.Context, r rival) error {
 	if !pause(ctx, r.settle) {
 		return ctx.Err()
 	}
-	if s := a.client.Since(asked); a.client.Last() != 1 || a.client.Neighbor(prize) != r.believes(a, 1) {
+	if s := a.client.Since(asked); !a.speaks(r) || a.client.Last() != 1 || a.client.Neighbor(prize) != r.believes(a, 1) {
 		return fmt.Errorf("%w: machine 1 did not keep the address: moves %v", errInconclusive, s.Moves)
 	}
 	return nil
+}
+
+// speaks says whether it is machine 1 that sends adverts, where anybody does.
+func (a *arena) speaks(r rival) bool {
+	return r.interval == 0 || a.adverts.sender(vrid) == a.segment.Station(1).Four
 }
 
 // watch waits until another machine than the first answers, and for a while

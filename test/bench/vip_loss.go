@@ -155,7 +155,7 @@ telemetry: {listen: "%s:9389"}
 
 // bfdd runs FRR's with one session.
 func (a *arena) bfdd(i int, to netip.Addr) error {
-	if err := a.daemon(i, "zebra", ""); err != nil {
+	if err := a.zebra(i); err != nil {
 		return err
 	}
 	return a.daemon(i, "bfdd", frr.Config{BFD: fastBFD}.BFDD()+fmt.Sprintf(" peer %s interface %s\n  profile lab\n", to, segment.Interface))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -109,7 +110,7 @@ func vrrpd(interval time.Duration) rival {
 		if err := a.macvlan(i); err != nil {
 			return err
 		}
-		if err := a.daemon(i, "zebra", ""); err != nil {
+		if err := a.zebra(i); err != nil {
 			return err
 		}
 		return a.daemon(i, "vrrpd", fmt.Sprintf("interface %[1]s\n vrrp %[2]d version 3\n vrrp %[2]d priority %[3]d\n vrrp %[2]d advertisement-interval %[4]d\n vrrp %[2]d ip %[5]s\n",
@@ -146,6 +147,17 @@ func (a *arena) macvlan(i int) error {
 		return err
 	}
 	return s.Netlink.LinkSetUp(l)
+}
+
+// zebra starts it and waits: the others come back only after 10 s where they do not
+// find it at once.
+func (a *arena) zebra(i int) error {
+	if err := a.daemon(i, "zebra", ""); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return frr.Console{Dir: a.path("frr-%d", i)}.Await(ctx, "zebra")
 }
 
 // daemon starts one of FRR on a station.
