@@ -40,8 +40,9 @@ func newFRR(t *testing.T, in *space.Space) *daemons {
 	}
 	f := &daemons{t: t, spawner: spawner, console: frr.Console{Dir: t.TempDir()}, running: map[string]*exec.Cmd{}, log: &buffer{}}
 	t.Cleanup(func() {
-		f.kill("bfdd")
-		f.kill("zebra")
+		for daemon := range f.running {
+			f.kill(daemon)
+		}
 		spawner.Close()
 		if t.Failed() {
 			t.Log(f.log.tail())
@@ -62,16 +63,30 @@ func (f *daemons) start(daemon, config string) {
 		f.t.Fatal(err)
 	}
 	f.running[daemon] = cmd
-	// As the manager, so that what is looked at is the hop and not what else
-	// this machine does.
-	first := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}
-	if err := unix.SchedSetAttr(cmd.Process.Pid, first, 0); err != nil {
-		f.t.Logf("%s runs as ordinary processes do: %v", daemon, err)
+	if daemon == "bfdd" {
+		f.first(cmd.Process.Pid)
 	}
 	until(f.t, daemon+" answers", func() error {
 		_, err := f.vtysh(daemon, "show version")
 		return err
 	})
+}
+
+// first has a process run as our manager of BFD does, so that what is looked at is
+// the hop and not what else this machine does.
+func (f *daemons) first(pid int) {
+	class := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}
+	if err := unix.SchedSetAttr(pid, class, 0); err != nil {
+		f.t.Logf("it runs as ordinary processes do: %v", err)
+	}
+}
+
+// tell changes the settings of a daemon that runs.
+func (f *daemons) tell(daemon string, lines ...string) {
+	f.t.Helper()
+	if err := f.console.Tell(f.t.Context(), daemon, lines...); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 func (f *daemons) kill(daemon string) {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -14,49 +13,37 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	frrouting "github.com/holdfast-ha/holdfast/internal/prove/lab/frr"
+	"github.com/holdfast-ha/holdfast/internal/address/vip"
+	"github.com/holdfast-ha/holdfast/internal/prove/lab/frr"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/segment"
-	"github.com/holdfast-ha/holdfast/internal/prove/lab/space"
 	"github.com/holdfast-ha/holdfast/test/caller"
 )
 
-// spread is the address that every healthy machine has; no link has its network.
-var spread = netip.MustParseAddr("203.0.113.10")
+// spread and spread6 are the addresses that every healthy machine has; no link has
+// their network.
+var (
+	spread  = netip.MustParseAddr("203.0.113.10")
+	spread6 = netip.MustParseAddr("2001:db8:1::10")
+)
 
 // edge is a wire whose last station is a router with FRR, and clients behind it.
 type edge struct {
 	*wire
 	router  *segment.Station
-	console frrouting.Console
-	spawner *space.Spawner
-	daemons map[string]*exec.Cmd
-	said    *buffer
+	frr     *daemons
+	ending  string // settings of bgp about the end
 	clients []*caller.Caller
 }
 
 // newEdge has as many clients of an address behind the router.
 func newEdge(t *testing.T, machines, clients int, address netip.Addr) *edge {
 	t.Helper()
-	if err := frrouting.Preflight(); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("this suite must not be skipped in CI: %v", err)
-		}
-		t.Skip(err)
-	}
+	needFRR(t)
 	w := stations(t, machines)
-	r := &edge{wire: w, router: w.segment.Station(machines + 1), daemons: map[string]*exec.Cmd{}, said: &buffer{}}
-	r.console.Dir = filepath.Join(w.dir, "router")
-	var err error
-	if r.spawner, err = space.NewSpawner(r.router.Space); err != nil {
-		t.Fatal(err)
-	}
+	r := &edge{wire: w, router: w.segment.Station(machines + 1)}
+	r.frr = newFRR(t, r.router.Space)
 	t.Cleanup(func() {
-		for name := range r.daemons {
-			r.stopDaemon(name)
-		}
-		r.spawner.Close()
 		if t.Failed() {
-			t.Logf("router:\n%s", r.said)
 			w.logs()
 		}
 	})
@@ -128,10 +115,10 @@ func configure(t *testing.T, s *segment.Station, name, prefix string) {
 }
 
 // settings of the router, with BFD of 100 ms and 3.
-func (r *edge) config() frrouting.Config {
-	c := frrouting.Config{AS: 65001, RouterID: r.router.Four, MaxPaths: 8, BFD: &frrouting.BFD{Interval: 100 * time.Millisecond, Multiplier: 3}}
+func (r *edge) config() frr.Config {
+	c := frr.Config{AS: 65001, RouterID: r.router.Four, MaxPaths: 8, BFD: &frr.BFD{Interval: 100 * time.Millisecond, Multiplier: 3}}
 	for i := 1; i <= r.machines; i++ {
-		c.Neighbors = append(c.Neighbors, frrouting.Neighbor{Address: r.segment.Station(i).Four, AS: 65010})
+		c.Neighbors = append(c.Neighbors, frr.Neighbor{Address: r.segment.Station(i).Four, AS: 65010})
 	}
 	return c
 }
@@ -139,51 +126,34 @@ func (r *edge) config() frrouting.Config {
 // route starts the router; extra are lines of bgpd.
 func (r *edge) route(extra ...string) {
 	r.t.Helper()
-	c := r.config()
-	r.daemon("zebra", "")
-	r.daemon("bfdd", c.BFDD())
-	// Or bgpd would make use of its own route-maps only 5 s after its start.
-	r.daemon("bgpd", "bgp route-map delay-timer 0\n"+c.BGPD())
+	r.frr.start("zebra", "")
+	r.begin("bfdd")
+	r.begin("bgpd")
 	if len(extra) > 0 {
-		r.tell("bgpd", append([]string{"router bgp 65001"}, extra...)...)
+		r.frr.tell("bgpd", append([]string{"router bgp 65001"}, extra...)...)
 	}
 }
 
-func (r *edge) daemon(name, settings string) {
+// begin starts a daemon of the router.
+func (r *edge) begin(name string) {
 	r.t.Helper()
-	cmd, err := frrouting.Command(r.console.Dir, name, settings)
-	if err != nil {
-		r.t.Fatal(err)
+	c := r.config()
+	settings := c.BFDD()
+	if name == "bgpd" {
+		// Or bgpd would make use of its own route-maps only 5 s after its start.
+		settings = "bgp route-map delay-timer 0\n" + c.BGPD()
 	}
-	cmd.Stdout, cmd.Stderr = r.said, r.said
-	if err := r.spawner.Start(cmd); err != nil {
-		r.t.Fatal(err)
-	}
-	r.daemons[name] = cmd
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
-	defer cancel()
-	if err := r.console.Await(ctx, name); err != nil {
-		r.t.Fatalf("%v\n%s", err, r.said)
-	}
-}
-
-func (r *edge) stopDaemon(name string) {
-	_ = r.daemons[name].Process.Kill()
-	_ = r.daemons[name].Wait()
-	delete(r.daemons, name)
-}
-
-func (r *edge) tell(daemon string, lines ...string) {
-	r.t.Helper()
-	if err := r.console.Tell(r.t.Context(), daemon, lines...); err != nil {
-		r.t.Fatal(err)
-	}
+	r.frr.start(name, settings)
 }
 
 // hops are the next hops of an address in the router's kernel.
 func (r *edge) hops(address netip.Addr) (all []string) {
 	dst := &net.IPNet{IP: address.AsSlice(), Mask: net.CIDRMask(address.BitLen(), address.BitLen())}
-	list, err := r.router.Netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Dst: dst}, netlink.RT_FILTER_DST)
+	family := netlink.FAMILY_V4
+	if address.Is6() {
+		family = netlink.FAMILY_V6
+	}
+	list, err := r.router.Netlink.RouteListFiltered(family, &netlink.Route{Dst: dst}, netlink.RT_FILTER_DST)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -198,6 +168,12 @@ func (r *edge) hops(address netip.Addr) (all []string) {
 	return all
 }
 
+// counted6 waits until the router has as many next hops of the IPv6 address.
+func (r *edge) counted6(n int, within time.Duration) {
+	r.t.Helper()
+	r.await(fmt.Sprintf("the router has %d next hops by IPv6", n), within, func() bool { return len(r.hops(spread6)) == n })
+}
+
 // counted waits until the router has as many next hops, and returns for how long.
 func (r *edge) counted(n int, within time.Duration) time.Duration {
 	r.t.Helper()
@@ -206,13 +182,22 @@ func (r *edge) counted(n int, within time.Duration) time.Duration {
 	return time.Since(begun)
 }
 
+// routedTo waits until the router has one next hop, which is that machine.
+func (r *edge) routedTo(i int, within time.Duration) {
+	r.t.Helper()
+	r.await(fmt.Sprintf("the route leads to machine %d", i), within, func() bool {
+		all := r.hops(spread)
+		return len(all) == 1 && all[0] == r.segment.Station(i).Four.String()
+	})
+}
+
 // toRouter are settings for one router.
 func (r *edge) toRouter(extra string) string {
 	return fmt.Sprintf(`bgp:
   as: 65010
   peers:
-    - {address: %s, as: 65001, bfd: {interval: 100ms, multiplier: 3}%s}
-`, r.router.Four, extra)
+    - {address: %s, as: 65001, families: [ipv4, ipv6], bfd: {interval: 100ms, multiplier: 3}%s}
+%s`, r.router.Four, extra, r.ending)
 }
 
 // share starts the agent of a machine that has the address beside others; routing
@@ -222,11 +207,11 @@ func (r *edge) share(i int, how, routing string) {
 	r.serve(i, true)
 	r.launchWith(i, fmt.Sprintf(`groups:
   - name: api
-    addresses: [%s]
+    addresses: [%s, "%s"]
     anycast: {}
     announce: [%s]
     health: [{name: file, kind: file, path: %s, period: 50ms}]
-%s`, spread, how, r.sign(i), routing))
+%s`, spread, spread6, how, r.sign(i), routing))
 }
 
 // launchWith starts an agent with groups and more.
@@ -252,6 +237,28 @@ func (r *edge) serve(i int, on bool) {
 	if err != nil && !os.IsNotExist(err) {
 		r.t.Fatal(err)
 	}
+}
+
+// table is what `holdfast vip status` of a machine prints.
+func (r *edge) table(i int) string {
+	cmd := exec.Command("/proc/self/exe", "vip", "status", "--agent", fmt.Sprintf("%s:9389", r.segment.Station(i).Four))
+	cmd.Env = append(os.Environ(), asAgent+"=1")
+	out := &buffer{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := r.spawners[i-1].Start(cmd); err != nil {
+		r.t.Fatal(err)
+	}
+	_ = cmd.Wait() // exit code 1 says that there is a fault
+	return out.String()
+}
+
+// peer is what the agent of a machine says of the router.
+func (r *edge) peer(i int) vip.PeerStatus {
+	s, err := r.statusOf(i)
+	if err != nil || len(s.BGP) == 0 {
+		return vip.PeerStatus{}
+	}
+	return s.BGP[0]
 }
 
 func (r *edge) awaitSession(i int, within time.Duration) {
@@ -301,4 +308,23 @@ func (r *edge) memory(i int) (private int, text string) {
 		}
 	}
 	return private, strings.TrimSpace(text)
+}
+
+// processor is how long a machine's agent has run on processors since its start.
+func (r *edge) processor(i int) time.Duration {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.running[i].cmd.Process.Pid))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), ") ")
+	fields := strings.Fields(rest)
+	var ticks int
+	for _, f := range fields[11:13] {
+		var n int
+		if _, err := fmt.Sscan(f, &n); err != nil {
+			r.t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
