@@ -13,7 +13,6 @@ import (
 // TestBFD has sessions with FRR's bfdd over IPv4, IPv6 and link-local
 // addresses, and puts them through what happens to a hop.
 func TestBFD(t *testing.T) {
-	nightly(t)
 	h := newHop(t)
 	h.startManager()
 	h.router.start("zebra", "hostname router\n")

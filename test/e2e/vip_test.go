@@ -64,7 +64,6 @@ func (w *wire) believed(what string) {
 const oneAdvert = 100*time.Millisecond + 20*time.Millisecond
 
 func TestVIPHolderDies(t *testing.T) {
-	nightly(t)
 	w := three(t)
 	holder := w.client.Last()
 	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
@@ -93,7 +92,6 @@ func TestVIPHolderDies(t *testing.T) {
 }
 
 func TestVIPHandOver(t *testing.T) {
-	nightly(t)
 	w := three(t)
 	for _, how := range []string{"release", "SIGTERM"} {
 		holder := w.client.Last()
@@ -117,7 +115,6 @@ func TestVIPHandOver(t *testing.T) {
 // A holder that is cut off stays one on its side; once it is heard again there is
 // one, and the client believes the right one.
 func TestVIPHolderCutOff(t *testing.T) {
-	nightly(t)
 	w := three(t)
 	holder := w.client.Last()
 	<-time.After(rand.N(100 * time.Millisecond)) // at any time between two adverts
@@ -198,7 +195,6 @@ func TestVIPBesideKeepalived(t *testing.T) {
 
 // A check that fails gives the address up, or takes a weight off.
 func TestVIPHealthGate(t *testing.T) {
-	nightly(t)
 	w := newWire(t, 2)
 	good := w.dir + "/good"
 	touch := func() {
@@ -236,7 +232,6 @@ func TestVIPHealthGate(t *testing.T) {
 
 // What others do to the address and the interface.
 func TestVIPMended(t *testing.T) {
-	nightly(t)
 	w := newWire(t, 1)
 	s := w.segment.Station(1)
 	// A stranger has it: nothing is taken, and the log says who it is.
@@ -302,7 +297,6 @@ func TestVIPMended(t *testing.T) {
 
 // Addresses of both families move together, and a hook is told.
 func TestVIPBothFamilies(t *testing.T) {
-	nightly(t)
 	w := newWire(t, 2)
 	told := w.dir + "/told"
 	hook := "    hooks: [{command: [/bin/sh, -c, 'echo $HOLDFAST_VIP_GROUP $HOLDFAST_VIP_STATE >> " + told + "'], on: [active]}]"
@@ -336,7 +330,6 @@ func TestVIPBothFamilies(t *testing.T) {
 // An address held by lease: the holder dies, freezes, and hands over; what decides
 // stands still, and nobody moves.
 func TestVIPByLease(t *testing.T) {
-	nightly(t)
 	w := newWire(t, 3)
 	etcd := w.etcd()
 	for i := 1; i <= 3; i++ {
