@@ -102,6 +102,7 @@ on one Ethernet segment; the first holds the address, the others are its backups
 a client asks the address by a datagram once a millisecond. Outages are counted from
 question to question; a round in which the client itself stood still for 25 ms is done
 again. Rounds of those compared take turns. Another station asks all by ARP every 5 ms.
+Each runs as it does by default: ours before ordinary processes (SCHED_RR).
 
 - *silent*: no frame of the holder passes the switch, and its carrier stays. The
   priority of the first backup is 200 for all, and all fall silent at the same
