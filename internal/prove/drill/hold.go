@@ -271,16 +271,35 @@ func (e *engine) revive(ctx context.Context, s scenario.Step) error {
 		ended = append(ended, s.Release...)
 	}
 	for _, rank := range []int{0, 1, 2} {
-		for _, t := range ended {
-			err := e.each(t, func(p scenario.Process) error {
-				if startRank(p) != rank {
-					return nil
-				}
-				return e.start(ctx, p)
-			})
-			if err != nil {
-				return err
+		if err := e.startAll(ctx, ended, rank); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startAll starts the processes of one rank. Members are launched together and
+// waited for then: the first of three knows no leader before the second runs.
+func (e *engine) startAll(ctx context.Context, targets []string, rank int) error {
+	var members []*lab.Member
+	for _, t := range targets {
+		err := e.each(t, func(p scenario.Process) error {
+			switch {
+			case startRank(p) != rank:
+				return nil
+			case rank == 0:
+				members = append(members, e.members[p])
+				return e.members[p].Launch(ctx)
 			}
+			return e.start(ctx, p)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for _, m := range members {
+		if err := m.Wait(ctx); err != nil {
+			return err
 		}
 	}
 	return nil

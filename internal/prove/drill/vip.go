@@ -83,16 +83,14 @@ type vipPeer struct {
 }
 
 type vipHealth struct {
-	Name       string        `yaml:"name"`
-	Kind       string        `yaml:"kind"`
-	Address    string        `yaml:"address"`
-	Path       string        `yaml:"path,omitempty"`
-	ServerName string        `yaml:"serverName,omitempty"`
-	CA         string        `yaml:"ca,omitempty"`
-	Cert       string        `yaml:"cert,omitempty"`
-	Key        string        `yaml:"key,omitempty"`
-	Period     time.Duration `yaml:"period,omitempty"`
-	Timeout    time.Duration `yaml:"timeout,omitempty"`
+	Name       string `yaml:"name"`
+	Kind       string `yaml:"kind"`
+	Address    string `yaml:"address"`
+	Path       string `yaml:"path,omitempty"`
+	ServerName string `yaml:"serverName,omitempty"`
+	CA         string `yaml:"ca,omitempty"`
+	Cert       string `yaml:"cert,omitempty"`
+	Key        string `yaml:"key,omitempty"`
 }
 
 // apiserverName is what certificates of apiservers carry, whatever address leads
@@ -168,8 +166,9 @@ func (e *engine) vipLease(self string) *vipLease {
 	return l
 }
 
-// vipHealth is what the address depends on at a machine. The balancer beside it
-// is asked often: it answers at once or is gone.
+// vipHealth is what the address depends on at a machine, by checks with their
+// defaults: a server that is killed has failed at once, since the kept connection
+// of its check ends and the next is refused.
 func (e *engine) vipHealth(node string) []vipHealth {
 	switch e.c.VIP.Health {
 	case scenario.HealthAPIServer:
@@ -181,7 +180,6 @@ func (e *engine) vipHealth(node string) []vipHealth {
 	case scenario.HealthFront:
 		return []vipHealth{{
 			Name: "balancer", Kind: "http", Address: frontTelemetry, Path: "/readyz",
-			Period: 100 * time.Millisecond, Timeout: 100 * time.Millisecond,
 		}}
 	}
 	return nil

@@ -103,6 +103,9 @@ func (j *run) stale() []string {
 func (j *run) struckAgents() map[string]time.Time {
 	out := map[string]time.Time{}
 	for _, f := range j.rec.Run.Faults {
+		if f.Kind == "off" {
+			continue // it takes the machine with it
+		}
 		for _, node := range j.rec.Case.VIP.Nodes {
 			if _, known := out[node]; !known && j.strikes(f, scenario.NodeAgent(scenario.AgentVIP, node)) {
 				out[node] = f.From

@@ -52,7 +52,8 @@ func TestAddressWindows(t *testing.T) {
 		{"vip-silent-peer", udp, slow - 1010*time.Millisecond, slow + 10*time.Millisecond + noise},
 		{"vip-lease", udp, 0, 2625*time.Millisecond + 110*time.Millisecond + noise},
 		{"vip-health", udp, 0, 2160*time.Millisecond + noise},
-		{"vip-front", udp, 0, 260*time.Millisecond + noise},
+		{"vip-refused", udp, 0, 160*time.Millisecond + noise},
+		{"vip-resigned", udp, 0, 31875*time.Microsecond + noise},
 	} {
 		w, err := c.WindowOf(tc.path, tc.name)
 		if err != nil || w.Min != tc.min || w.Max != tc.max || !w.FromLoss {

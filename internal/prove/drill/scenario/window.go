@@ -82,9 +82,9 @@ type Timers struct {
 	// write to its record.
 	Advert, PeerAdvert, Lease, Write time.Duration
 	// Check is the promise of package health: a server that is silent has failed
-	// within 2.1 s. FrontCheck is the same for a balancer that is asked every
-	// 100 ms and refuses. HandOver is from a failed check to the next holder.
-	Check, FrontCheck, HandOver time.Duration
+	// within 2.1 s. Refused is its word for one that is killed, at once. HandOver is
+	// from a failed check to the next holder.
+	Check, Refused, HandOver time.Duration
 	// Repeat is TCP's shortest time until it repeats (RFC 6298 as Linux has it,
 	// TCP_RTO_MIN).
 	Repeat time.Duration
@@ -126,7 +126,7 @@ func DefaultTimers() Timers {
 		Move: 1500 * time.Millisecond, Reset: 2500 * time.Millisecond, Reconnect: 300 * time.Millisecond,
 		EtcdCheck: defaultEtcdCheck, Serve: time.Second, Start: 15 * time.Second, Slack: 500 * time.Millisecond,
 		Advert: DefaultAdvert, PeerAdvert: time.Second, Lease: 2500 * time.Millisecond, Write: 100 * time.Millisecond,
-		Check: 2100 * time.Millisecond, FrontCheck: 200 * time.Millisecond, HandOver: 50 * time.Millisecond,
+		Check: 2100 * time.Millisecond, Refused: 100 * time.Millisecond, HandOver: 50 * time.Millisecond,
 		Withdraw: 100 * time.Millisecond, Script: 500 * time.Millisecond,
 		Evict: 3 * time.Second, Told: time.Second,
 		Repeat: 200 * time.Millisecond, Noise: 250 * time.Millisecond,
@@ -170,7 +170,8 @@ var windows = map[string]func(Timers) Window{
 	"vip-silent-peer": silentPeer,
 	"vip-lease":       leased,
 	"vip-health":      unhealthy,
-	"vip-front":       fronted,
+	"vip-refused":     refusedAt,
+	"vip-resigned":    resigned,
 
 	"bgp-health": announced,
 	"bgp-closed": closed,

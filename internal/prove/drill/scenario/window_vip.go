@@ -40,11 +40,20 @@ func unhealthy(t Timers) Window {
 		term{t.HandOver, "hand-over"})
 }
 
-// fronted is unhealthy for a balancer on the machine: its port refuses at once.
-func fronted(t Timers) Window {
-	return t.lost(t.FrontCheck,
-		term{t.FrontCheck, "the check of the balancer has failed twice within"},
+// refusedAt is unhealthy for a server that was killed: its check fails at once, by
+// the end of a connection and the refusal of the next.
+func refusedAt(t Timers) Window {
+	return t.lost(t.Refused,
+		term{t.Refused, "the check is refused twice within"},
 		term{t.HandOver, "hand-over"})
+}
+
+// resigned is how long an address is away that a machine gives up because it
+// cannot serve: it stops answering at once, for what it would answer with is bad,
+// and the best of the others waits for its skew (RFC 9568, section 6.4.2).
+func resigned(t Timers) Window {
+	skew := t.Advert * (256 - BestBackup) / 256
+	return t.lost(skew, term{skew, fmt.Sprintf("skew of priority %d:", BestBackup)})
 }
 
 // lost is a window that counts from the first lost request. A kept connection is
