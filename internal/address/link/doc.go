@@ -15,6 +15,9 @@
 //     somebody has set arp_ignore to 3.
 //   - IPv6 does without duplicate address detection and its second of silence:
 //     package announce asks beforehand.
+//   - A virtual interface asks and answers with its own hardware address for its
+//     own addresses only, and makes none of its own. Clean and CleanVirtual take
+//     off what an earlier run of the same owner left, and nothing of others.
 //   - A Watcher reports states, not messages: what is reported holds at that
 //     moment by the kernel's word, and after lost messages it compares again.
 //     An interface that was renamed is followed by its index.

@@ -13,6 +13,11 @@
 //     removes: an address that is to be gone resets nobody's connection.
 //   - An address that somebody else removes while it is held is back at once, and
 //     announced.
+//   - The interface of a virtual router (Config.Virtual) is up while the
+//     addresses are held, and down otherwise: what is sent to its hardware address
+//     is another machine's then. Somebody who removes it or sets it down finds it
+//     up again at the next refresh, half a second later at most. That of an agent
+//     that is dead stays up, without its addresses, until an agent starts again.
 //   - A claim by a rival is answered by another burst while the address is held
 //     and not being handed over.
 //
