@@ -116,15 +116,7 @@ func (b *outward) apply(text string) {
 // rights gives the agents a kubeconfig with the rights of the printed manifest.
 func (b *outward) rights() {
 	b.t.Helper()
-	var out strings.Builder
-	root := &cobra.Command{Use: "holdfast"}
-	root.AddCommand(vip.Command())
-	root.SetArgs([]string{"vip", "manifest", "rbac"})
-	root.SetOut(&out)
-	if err := root.Execute(); err != nil {
-		b.t.Fatal(err)
-	}
-	b.apply(out.String())
+	b.apply(printedVIP(b.t, "vip", "manifest", "rbac"))
 	token := strings.TrimSpace(b.mustKubectl("-n", "kube-system", "create", "token", "holdfast-vip"))
 	a, err := b.lab.APIServer(b.site)
 	if err != nil {
@@ -339,4 +331,18 @@ func (b *outward) fromOutside(s served) error {
 		return fmt.Errorf("the pod saw %s, which is not the client", s.From)
 	}
 	return nil
+}
+
+// printedVIP is what a command prints.
+func printedVIP(t *testing.T, args ...string) string {
+	t.Helper()
+	var out strings.Builder
+	root := &cobra.Command{Use: "holdfast"}
+	root.AddCommand(vip.Command())
+	root.SetArgs(args)
+	root.SetOut(&out)
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -21,6 +23,7 @@ func TestVIPServices(t *testing.T) {
 	b.cluster.step("a malformed request is said", b.saysMalformed)
 	b.cluster.step("two Services share an address", b.shares)
 	b.cluster.step("a Service that is deleted frees its address", b.frees)
+	b.cluster.step("the printed DaemonSet is taken", b.takesManifest)
 }
 
 func (b *outward) firstOne() {
@@ -111,4 +114,14 @@ func (b *outward) frees() {
 	b.expose("next", "Cluster", 80, nil)
 	b.awaitAddress("next", "10.77.1.201")
 	b.awaitServed("10.77.1.201", 80, 20*time.Second, func(served) error { return nil })
+}
+
+// takesManifest has the apiserver judge what is printed for users.
+func (b *outward) takesManifest() {
+	path := filepath.Join(b.lab.Dir(), "daemonset.yaml")
+	text := printedVIP(b.t, "vip", "manifest", "daemonset", "--services", "--pool", servicePool, "--image", productImage)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	b.mustKubectl("apply", "--dry-run=server", "-f", path)
 }

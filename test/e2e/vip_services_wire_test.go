@@ -140,6 +140,26 @@ func TestVIPServicesOnWire(t *testing.T) {
 	o.put(wireServices+"bad", exposed("bad", "Cluster", map[string]any{"holdfast.dev/addresses": `["192.0.2.105"]`}))
 	w.await("the address that is asked for", 10*time.Second, func() bool { return o.status(t, "bad") == "192.0.2.105" })
 
+	// Both families, each with an election of its own.
+	both := exposed("both", "Cluster", nil)
+	both["spec"].(map[string]any)["ipFamilies"], both["spec"].(map[string]any)["ipFamilyPolicy"] = []any{"IPv6", "IPv4"}, "RequireDualStack"
+	o.put(wireServices+"both", both)
+	w.await("both families have an address", 10*time.Second, func() bool { return o.status(t, "both") == "2001:db8::100, 192.0.2.101" })
+	w.await("both are answered for", 10*time.Second, func() bool {
+		active := map[string]int{}
+		for i := 1; i <= 3; i++ {
+			if s := w.servicesStatus(i); s != nil {
+				for _, a := range s.Addresses {
+					if a.State == "active" {
+						active[a.Address]++
+					}
+				}
+			}
+		}
+		return active["2001:db8::100"] == 1 && active["192.0.2.101"] == 1
+	})
+	o.remove(wireServices + "both")
+
 	// Everybody knows who answers for what.
 	w.await("all say who answers", 10*time.Second, func() bool {
 		for i := 1; i <= 3; i++ {

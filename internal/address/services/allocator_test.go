@@ -261,3 +261,35 @@ func TestMembers(t *testing.T) {
 		t.Errorf("name %q", n)
 	}
 }
+
+// TestViewTells has the view tell of what matters, and of nothing else.
+func TestViewTells(t *testing.T) {
+	told := 0
+	v := newView(func() { told++ })
+	slice := func(nodes ...string) kubeapi.Event[Slice] {
+		s := Slice{Metadata: Meta{Name: "web-1", Namespace: "default", Labels: map[string]string{"kubernetes.io/service-name": "web"}}}
+		for _, n := range nodes {
+			s.Endpoints = append(s.Endpoints, Endpoint{Node: &n})
+		}
+		return kubeapi.Event[Slice]{Object: s}
+	}
+	inner := service("inner")
+	inner.Spec.Type = "ClusterIP"
+	for i, step := range []struct {
+		do   func()
+		want int
+	}{
+		{func() { v.applySlice(slice("a", "b")) }, 1},
+		{func() { v.applySlice(slice("b", "a", "a")) }, 0},
+		{func() { v.applySlice(slice("b")) }, 1},
+		{func() { e := slice("b"); e.Deleted = true; v.applySlice(e) }, 1},
+		{func() { v.applyService(kubeapi.Event[Service]{Object: inner}) }, 0},
+		{func() { v.applyService(kubeapi.Event[Service]{Object: service("web")}) }, 1},
+		{func() { v.applyService(kubeapi.Event[Service]{Object: service("web"), Deleted: true}) }, 1},
+	} {
+		told = 0
+		if step.do(); told != step.want {
+			t.Errorf("step %d: told %d times, want %d", i, told, step.want)
+		}
+	}
+}

@@ -42,36 +42,44 @@ func newView(changed func()) *view {
 	}
 }
 
-func (v *view) update(do func()) {
+// update does something and tells of it, unless nothing has changed that matters:
+// a cluster's EndpointSlices change all the time.
+func (v *view) update(do func() (matters bool)) {
 	v.mu.Lock()
-	do()
+	matters := do()
 	v.mu.Unlock()
-	v.changed()
+	if matters {
+		v.changed()
+	}
 }
 
 func (v *view) replaceServices(all []Service) {
-	v.update(func() {
+	v.update(func() bool {
 		v.services, v.listed[followServices] = map[Key]Service{}, true
 		for _, s := range all {
 			v.setService(s, false)
 		}
+		return true
 	})
 }
 
 func (v *view) applyService(e kubeapi.Event[Service]) {
-	v.update(func() { v.setService(e.Object, e.Deleted) })
+	v.update(func() bool { return v.setService(e.Object, e.Deleted) })
 }
 
-func (v *view) setService(s Service, deleted bool) {
+// setService says whether the Service matters, or did.
+func (v *view) setService(s Service, deleted bool) bool {
 	k := s.Metadata.Key()
 	if n, ok := v.newer[k]; ok && !older64(s, n) {
 		delete(v.newer, k)
 	}
+	_, did := v.services[k]
 	if deleted || !s.matters() {
 		delete(v.services, k)
-		return
+		return did
 	}
 	v.services[k] = s
+	return true
 }
 
 // older64 compares versions, which are revisions of etcd; see package kube of the
@@ -84,7 +92,7 @@ func older64(a, b Service) bool {
 
 // learn takes in Services as a write or a read of a quorum showed them.
 func (v *view) learn(all ...Service) {
-	v.update(func() {
+	v.update(func() bool {
 		for _, s := range all {
 			k := s.Metadata.Key()
 			if old, ok := v.services[k]; ok && !older64(old, s) || !s.matters() {
@@ -94,28 +102,35 @@ func (v *view) learn(all ...Service) {
 				v.newer[k] = s
 			}
 		}
+		return true
 	})
 }
 
 func (v *view) replaceSlices(all []Slice) {
-	v.update(func() {
+	v.update(func() bool {
 		v.slices, v.listed[followSlices] = map[Key]endpoints{}, true
 		for _, s := range all {
 			v.setSlice(s, false)
 		}
+		return true
 	})
 }
 
 func (v *view) applySlice(e kubeapi.Event[Slice]) {
-	v.update(func() { v.setSlice(e.Object, e.Deleted) })
+	v.update(func() bool { return v.setSlice(e.Object, e.Deleted) })
 }
 
-func (v *view) setSlice(s Slice, deleted bool) {
+// setSlice says whether other machines have a ready endpoint now.
+func (v *view) setSlice(s Slice, deleted bool) bool {
+	k := s.Metadata.Key()
+	old := v.slices[k]
 	if deleted || s.Metadata.Labels[discovery.LabelServiceName] == "" {
-		delete(v.slices, s.Metadata.Key())
-		return
+		delete(v.slices, k)
+		return len(old.nodes) > 0
 	}
-	v.slices[s.Metadata.Key()] = endpoints{s.service(), s.nodes()}
+	is := endpoints{s.service(), s.nodes()}
+	v.slices[k] = is
+	return old.service != is.service || !sameSet(old.nodes, is.nodes)
 }
 
 // complete says that everything has been read once.

@@ -153,8 +153,9 @@ func one(s *Service, names []string) (string, *trouble) {
 	return value, nil
 }
 
-func sameSet(a, b []netip.Addr) bool {
-	return len(a) == len(b) && !slices.ContainsFunc(a, func(x netip.Addr) bool { return !slices.Contains(b, x) })
+// sameSet compares lists without repetitions, whatever their order.
+func sameSet[T comparable](a, b []T) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(x T) bool { return !slices.Contains(b, x) })
 }
 
 func sorted(m map[string]string) []string {

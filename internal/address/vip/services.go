@@ -39,6 +39,8 @@ type publisher struct {
 	facts  hold.Facts
 	faults map[string]string // of all addresses
 	all    map[netip.Addr]*running
+	// said are errors of addresses that cannot be answered for.
+	said map[netip.Addr]string
 }
 
 // post is what sees to one address.
@@ -82,7 +84,7 @@ func newPublisher(a *agent) (*publisher, error) {
 	p := &publisher{
 		agent: a, settings: v, self: lease.Peer{Name: services.PeerName(v.Node), Address: at}, wake: make(chan struct{}, 1),
 		gate: newHealthGate(&GroupSettings{Name: "services", Health: v.Health}, a.log),
-		beat: time.Now(), faults: map[string]string{}, all: map[netip.Addr]*running{},
+		beat: time.Now(), faults: map[string]string{}, all: map[netip.Addr]*running{}, said: map[netip.Addr]string{},
 	}
 	p.gate.paths = a.routing.paths
 	p.renewer = newRenewer(p.duration(), p.unrenewed)
@@ -207,9 +209,13 @@ func (p *publisher) open(ctx context.Context, e *services.Election, peers []leas
 	if slices.Contains(p.means(e), announceARP) {
 		one, err := newPublication(p, e, peers)
 		if err != nil {
-			p.agent.log.Warn("address cannot be answered for; it is tried again", keyAddress, e.Address, keyError, err)
+			if p.said[e.Address] != err.Error() {
+				p.said[e.Address] = err.Error()
+				p.agent.log.Warn("address cannot be answered for; it is tried again", keyAddress, e.Address, keyError, err)
+			}
 			return nil
 		}
+		delete(p.said, e.Address)
 		x.post = one
 	} else {
 		x.post = newBeacon(p, e)
