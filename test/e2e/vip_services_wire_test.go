@@ -200,6 +200,10 @@ func (o *objects) written(path string) (all []revision) {
 func TestVIPServicesHolderDies(t *testing.T) {
 	nightly(t)
 	w, _ := published(t, "Cluster")
+	holder := w.awaitOne()
+	flushed := time.Now()
+	w.flush(holder)
+	w.expect("rules flushed", w.client.Since(flushed), 20*time.Millisecond+slack/4, 0)
 	for range 3 {
 		dead := w.awaitOne()
 		begun := time.Now()

@@ -36,6 +36,8 @@ type publication struct {
 	ready    bool // as the lease was told
 	early    bool
 	unprobed string // why it is not known, or is, that a stranger has the address
+	reopened uint64
+	said     string // why the gate was not opened again
 }
 
 // Why a machine does not stand for election.
@@ -143,7 +145,7 @@ func (x *publication) Hold(h lease.Holding) {
 	deadline := time.Now().Add(left)
 	log := x.publisher.agent.log
 	if !h.Began && !h.Lingering {
-		x.publisher.renewer.renew(x.holder.Holder, deadline)
+		x.publisher.renewer.renew(x.holder.Holder, renewal{deadline, x.reopen})
 		return
 	}
 	x.publisher.renewer.revoke(x.holder.Holder)
@@ -151,7 +153,7 @@ func (x *publication) Hold(h lease.Holding) {
 		x.holder.Yield()
 		x.enter(stateYielding, "handed over")
 		if err := x.holder.RenewUntil(deadline); err != nil {
-			x.publisher.unrenewed(x.holder.Holder, err)
+			log.Warn("gate not renewed", keyGroup, x.group.settings.Name, keyError, err)
 		}
 		return
 	}
@@ -164,6 +166,23 @@ func (x *publication) Hold(h lease.Holding) {
 	x.publisher.agent.stats.took(x.group.settings.Name, time.Since(begun))
 	x.lease.Announced()
 	x.enter(stateActive, string(h.Cause))
+}
+
+// reopen opens a gate that fell shut although the lease still says that the address
+// is held here until then: somebody removed the rules, or this process was slow.
+func (x *publication) reopen(until time.Time, cause error) {
+	err := x.holder.TakeUntil(until)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err == nil {
+		x.reopened++
+	} else if err.Error() != x.said {
+		x.publisher.agent.log.Warn("gate not opened again; it is tried with each renewal", keyGroup, x.group.settings.Name, keyCause, cause, keyError, err)
+	}
+	x.said = ""
+	if err != nil {
+		x.said = err.Error()
+	}
 }
 
 // failed has another machine take the address, for a while.

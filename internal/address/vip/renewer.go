@@ -13,28 +13,33 @@ type renewer struct {
 	// gather is how long it waits for more. It is taken off what is left of a lease
 	// at its renewal, which is half of it.
 	gather time.Duration
-	failed func(*hold.Holder, error)
 	wake   chan struct{} // of one
 
 	mu      sync.Mutex
-	pending map[*hold.Holder]time.Time
+	pending map[*hold.Holder]renewal
 	// doing is held while Holders are renewed: whoever revokes waits, so that
 	// nothing is renewed after that.
 	doing sync.Mutex
 }
 
+// renewal is until when a Holder may hold, and what is called if it has fallen mute.
+type renewal struct {
+	until  time.Time
+	failed func(until time.Time, err error)
+}
+
 // gatherPart of a lease is 100 ms of the default.
 const gatherPart = 25
 
-func newRenewer(lease time.Duration, failed func(*hold.Holder, error)) *renewer {
-	return &renewer{gather: lease / gatherPart, failed: failed, wake: make(chan struct{}, 1), pending: map[*hold.Holder]time.Time{}}
+func newRenewer(lease time.Duration) *renewer {
+	return &renewer{gather: lease / gatherPart, wake: make(chan struct{}, 1), pending: map[*hold.Holder]renewal{}}
 }
 
-// renew has a Holder hold until the deadline.
-func (r *renewer) renew(h *hold.Holder, deadline time.Time) {
+// renew has a Holder hold for longer.
+func (r *renewer) renew(h *hold.Holder, to renewal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pending[h] = deadline
+	r.pending[h] = to
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -68,9 +73,13 @@ func (r *renewer) flush() {
 	defer r.doing.Unlock()
 	r.mu.Lock()
 	all := r.pending
-	r.pending = map[*hold.Holder]time.Time{}
+	r.pending = map[*hold.Holder]renewal{}
 	r.mu.Unlock()
-	for h, err := range hold.RenewTogether(all) {
-		r.failed(h, err)
+	until := map[*hold.Holder]time.Time{}
+	for h, to := range all {
+		until[h] = to.until
+	}
+	for h, err := range hold.RenewTogether(until) {
+		all[h].failed(all[h].until, err)
 	}
 }

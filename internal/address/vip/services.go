@@ -87,7 +87,7 @@ func newPublisher(a *agent) (*publisher, error) {
 		beat: time.Now(), faults: map[string]string{}, all: map[netip.Addr]*running{}, said: map[netip.Addr]string{},
 	}
 	p.gate.paths = a.routing.paths
-	p.renewer = newRenewer(p.duration(), p.unrenewed)
+	p.renewer = newRenewer(p.duration())
 	if p.socket, err = a.listen(at); err != nil {
 		return nil, err
 	}
@@ -134,12 +134,6 @@ func (p *publisher) reserve(c *services.Config, own []netip.Prefix) {
 			c.Taken[a] = "group " + g.Name
 		}
 	}
-}
-
-// unrenewed says that an address has fallen mute while it was held; the lease will
-// say so as well.
-func (p *publisher) unrenewed(_ *hold.Holder, err error) {
-	p.agent.log.Warn("gate not renewed", keyError, err)
 }
 
 func (p *publisher) nudge() {

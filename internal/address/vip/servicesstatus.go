@@ -48,6 +48,8 @@ type ServiceStatus struct {
 	Rivals   uint64 `json:"rivals_heard"`
 	Mended   uint64 `json:"mended"`
 	Renewals uint64 `json:"gate_renewals"`
+	// Reopened counts gates that fell shut while the address was held.
+	Reopened uint64 `json:"gate_reopened"`
 }
 
 func (x *publication) status(ctx context.Context) (ServiceStatus, error) {
@@ -61,6 +63,7 @@ func (x *publication) status(ctx context.Context) (ServiceStatus, error) {
 	s := x.group.service(&x.election, x.faults)
 	s.Holder, s.LeftMS, s.Contact, s.Trouble = l.Holder, t.Left.Milliseconds(), l.Contact > 0, cmp.Or(l.Foreign, l.APIError)
 	s.Sent, s.Rivals, s.Mended, s.Renewals = t.Requests+t.Replies+t.Advertisements, t.Claims, t.Mended, t.Renewals
+	s.Reopened = x.reopened
 	return s, nil
 }
 

@@ -43,6 +43,10 @@ type tenant struct {
 	mu     sync.Mutex // of the group's state, and of what follows
 	faults map[string]string
 	facts  hold.Facts
+	// reopened counts gates that fell shut while the group was held; said is why
+	// one was not opened again.
+	reopened uint64
+	said     string
 }
 
 // keyLength of what peers sign with is that of the HMAC's hash.
@@ -161,7 +165,7 @@ func (t *tenant) Hold(h lease.Holding) {
 			t.enter(stateYielding, "handed over")
 		}
 		if err := t.holder.RenewUntil(deadline); err != nil {
-			t.agent.log.Warn("gate not renewed", keyGroup, t.group.settings.Name, keyError, err)
+			t.reopen(h, deadline, err)
 		}
 		return
 	}
@@ -175,6 +179,26 @@ func (t *tenant) Hold(h lease.Holding) {
 	t.agent.stats.took(t.group.settings.Name, time.Since(begun))
 	t.lease.Announced()
 	t.enter(stateActive, string(h.Cause))
+}
+
+// reopen opens a gate that fell shut although the lease still says that the address
+// is held here until then: somebody removed the rules, or this process was slow.
+func (t *tenant) reopen(h lease.Holding, deadline time.Time, cause error) {
+	err := cause
+	if !h.Lingering {
+		err = t.holder.TakeUntil(deadline)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil {
+		t.reopened++
+	} else if err.Error() != t.said {
+		t.agent.log.Warn("gate not opened again; it is tried with each renewal", keyGroup, t.group.settings.Name, keyCause, cause, keyError, err)
+	}
+	t.said = ""
+	if err != nil {
+		t.said = err.Error()
+	}
 }
 
 // Release implements lease.Actor.
@@ -316,7 +340,7 @@ func (t *tenant) status(ctx context.Context) ([]GroupStatus, error) {
 	if l.Foreign != "" {
 		s.Fault = strings.TrimPrefix(s.Fault+"; record: "+l.Foreign, "; ")
 	}
-	s.Contact, s.APIError = l.Contact > 0, l.APIError
+	s.Contact, s.APIError, s.Reopened = l.Contact > 0, l.APIError, t.reopened
 	s.tally(t.holder.Holder)
 	return []GroupStatus{s}, nil
 }
