@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -78,7 +79,7 @@ func NewAgent(o Options) *Agent {
 		client: func() (api, error) { return o.Cluster.Client() },
 		lock:   &baselease.Lock{Client: o.Cluster.Client, Namespace: o.Namespace, Name: AllocatorLease, Duration: allocatorDuration, Identity: baselease.NewIdentity(o.Self.Name)},
 	}
-	a.sweeper = &sweeper{cluster: o.Cluster, namespace: o.Namespace, log: o.Log}
+	a.sweeper = &sweeper{remove: a.remove, log: o.Log}
 	return a
 }
 
@@ -142,6 +143,14 @@ func (a *Agent) open(ctx context.Context, addr netip.Addr) {
 	if _, err := a.shared.Store(name).Write(ctx, record, 0); err != nil && !errors.Is(err, lease.ErrConflict) {
 		a.options.Log.Info("record not made ahead; whoever comes first makes it", keyLease, name, keyError, err)
 	}
+}
+
+func (a *Agent) remove(ctx context.Context, name, version string) error {
+	client, err := a.options.Cluster.Client()
+	if err != nil {
+		return err
+	}
+	return client.Delete(ctx, leases(a.options.Namespace)+"/"+url.PathEscape(name), kubeapi.Preconditions{ResourceVersion: version})
 }
 
 func (a *Agent) sweep(ctx context.Context) error {
