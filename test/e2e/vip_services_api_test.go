@@ -165,13 +165,18 @@ func (o *objects) silence(on bool) {
 	o.changed.Broadcast()
 }
 
-// labelled says that an object has the label of a selector "k=v"; others select all.
-func labelled(object map[string]any, selector string) bool {
-	k, v, ok := strings.Cut(selector, "=")
+// selects says that an object has the label of a selector "k=v" and the name of a
+// selector of fields; other selectors select all.
+func selects(r *http.Request, object map[string]any) bool {
+	meta := object["metadata"].(map[string]any)
+	if name, ok := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name="); ok && meta["name"] != name {
+		return false
+	}
+	k, v, ok := strings.Cut(r.URL.Query().Get("labelSelector"), "=")
 	if !ok {
 		return true
 	}
-	labels, _ := object["metadata"].(map[string]any)["labels"].(map[string]any)
+	labels, _ := meta["labels"].(map[string]any)
 	return labels[k] == v
 }
 
@@ -200,7 +205,7 @@ func (o *objects) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func plural(path string) bool {
-	return stdslices.ContainsFunc([]string{"/services", "/endpointslices", "/leases", "/events"}, func(s string) bool { return strings.HasSuffix(path, s) })
+	return stdslices.ContainsFunc([]string{"/services", "/endpointslices", "/leases", "/events", "/nodes"}, func(s string) bool { return strings.HasSuffix(path, s) })
 }
 
 func refused(w http.ResponseWriter, code int) {
@@ -211,7 +216,7 @@ func refused(w http.ResponseWriter, code int) {
 func (o *objects) list(w http.ResponseWriter, r *http.Request) {
 	items := []any{}
 	for _, p := range stdslices.Sorted(maps.Keys(o.all)) {
-		if collection(p) == r.URL.Path && labelled(o.all[p], r.URL.Query().Get("labelSelector")) {
+		if collection(p) == r.URL.Path && selects(r, o.all[p]) {
 			items = append(items, o.all[p])
 		}
 	}
@@ -294,7 +299,7 @@ func (o *objects) watch(w http.ResponseWriter, r *http.Request) {
 	for i := 0; r.Context().Err() == nil && !o.deaf; {
 		for ; i < len(o.log); i++ {
 			c := o.log[i]
-			if c.version <= from || collection(c.path) != r.URL.Path || !labelled(c.object, r.URL.Query().Get("labelSelector")) {
+			if c.version <= from || collection(c.path) != r.URL.Path || !selects(r, c.object) {
 				continue
 			}
 			_ = json.NewEncoder(w).Encode(map[string]any{"type": c.kind, "object": c.object})

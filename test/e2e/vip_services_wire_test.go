@@ -227,7 +227,15 @@ func TestVIPServicesLocal(t *testing.T) {
 		w.awaitHolder(next)
 		w.expect(fmt.Sprintf("the endpoint goes to %d", next), w.client.Since(begun), slack, 50*time.Millisecond)
 	}
+	// A Node that load balancers are to leave alone hands over, and nobody notices.
+	o.put(wireSlices+"web-1", endpointsOn("web", 1, 2))
 	begun := time.Now()
+	excluded := map[string]any{"name": "node-2", "labels": map[string]any{"node.kubernetes.io/exclude-from-external-load-balancers": ""}}
+	o.put("/api/v1/nodes/node-2", map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": excluded})
+	w.awaitHolder(1)
+	w.expect("the Node is excluded", w.client.Since(begun), slack, 50*time.Millisecond)
+
+	begun = time.Now()
 	o.put(wireSlices+"web-1", endpointsOn("web"))
 	w.await("everybody knows", 10*time.Second, func() bool {
 		for i := 1; i <= 3; i++ {
@@ -237,7 +245,7 @@ func TestVIPServicesLocal(t *testing.T) {
 		}
 		return true
 	})
-	w.awaitHolder(2)
+	w.awaitHolder(1)
 	w.expect("no endpoint anywhere", w.client.Since(begun), slack, 0)
 }
 

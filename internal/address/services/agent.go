@@ -100,6 +100,12 @@ func (a *Agent) Run(ctx context.Context) {
 			Replace:  a.view.replaceSlices, Apply: a.view.applySlice,
 		}).Run(ctx)
 	})
+	all.Go(func() {
+		_ = (&kubeapi.Follower[node]{
+			Connect: a.options.Cluster.Connect, Path: "/api/v1/nodes", Metadata: true, Report: a.cond.set("nodes"),
+			Fields: "metadata.name=" + a.options.Node, Replace: a.view.replaceNode, Apply: a.view.applyNode,
+		}).Run(ctx)
+	})
 	all.Go(func() { a.members.run(ctx) })
 	all.Go(func() { a.shared.Run(ctx) })
 	all.Go(func() { a.events.Run(ctx) })
@@ -176,6 +182,13 @@ func (a *Agent) Elections() ([]Election, bool) {
 	}
 	all, ready := a.view.snapshot()
 	return Elect(&a.options.Config, all, ready), true
+}
+
+// Excluded says that this machine's Node has LabelExclude.
+func (a *Agent) Excluded() bool {
+	a.view.mu.Lock()
+	defer a.view.mu.Unlock()
+	return a.view.excluded
 }
 
 // Peers are the machines that may answer for an address, this one among them;

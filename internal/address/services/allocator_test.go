@@ -286,6 +286,11 @@ func TestViewTells(t *testing.T) {
 		{func() { v.applyService(kubeapi.Event[Service]{Object: inner}) }, 0},
 		{func() { v.applyService(kubeapi.Event[Service]{Object: service("web")}) }, 1},
 		{func() { v.applyService(kubeapi.Event[Service]{Object: service("web"), Deleted: true}) }, 1},
+		{func() { v.replaceNode([]node{{}}) }, 0},
+		{func() {
+			v.applyNode(kubeapi.Event[node]{Object: node{Meta{Labels: map[string]string{LabelExclude: ""}}}})
+		}, 1},
+		{func() { v.replaceNode(nil) }, 1},
 	} {
 		told = 0
 		if step.do(); told != step.want {

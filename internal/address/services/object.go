@@ -152,6 +152,20 @@ func (s *Service) Reference() kubeapi.Reference {
 	return kubeapi.Reference{APIVersion: "v1", Kind: "Service", Namespace: s.Metadata.Namespace, Name: s.Metadata.Name, UID: s.Metadata.UID}
 }
 
+// LabelExclude on a Node keeps load balancers from it (core/v1,
+// LabelNodeExcludeBalancers).
+const LabelExclude = core.LabelNodeExcludeBalancers
+
+// node is of a core/v1 Node what matters here.
+type node struct {
+	Metadata Meta `json:"metadata"`
+}
+
+func (n *node) excluded() bool {
+	_, ok := n.Metadata.Labels[LabelExclude]
+	return ok
+}
+
 // Slice is of a discovery.k8s.io/v1 EndpointSlice what matters here.
 type Slice struct {
 	Metadata  Meta       `json:"metadata"`

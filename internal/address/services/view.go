@@ -21,7 +21,9 @@ type view struct {
 	// follower tells of a version that is not older.
 	newer  map[Key]Service
 	slices map[Key]endpoints
-	listed map[string]bool // by the name of a follower
+	// excluded: this machine's Node has LabelExclude.
+	excluded bool
+	listed   map[string]bool // by the name of a follower
 }
 
 // endpoints are those of one slice.
@@ -34,6 +36,7 @@ type endpoints struct {
 const (
 	followServices = "services"
 	followSlices   = "endpointslices"
+	followNode     = "nodes"
 )
 
 func newView(changed func()) *view {
@@ -133,11 +136,29 @@ func (v *view) setSlice(s Slice, deleted bool) bool {
 	return old.service != is.service || !sameSet(old.nodes, is.nodes)
 }
 
+// replaceNode is told of this machine's Node, which may not be there.
+func (v *view) replaceNode(all []node) {
+	v.update(func() bool {
+		v.listed[followNode] = true
+		return v.exclude(len(all) > 0 && all[0].excluded())
+	})
+}
+
+func (v *view) applyNode(e kubeapi.Event[node]) {
+	v.update(func() bool { return v.exclude(!e.Deleted && e.Object.excluded()) })
+}
+
+func (v *view) exclude(on bool) bool {
+	was := v.excluded
+	v.excluded = on
+	return was != on
+}
+
 // complete says that everything has been read once.
 func (v *view) complete() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.listed[followServices] && v.listed[followSlices]
+	return v.listed[followServices] && v.listed[followSlices] && v.listed[followNode]
 }
 
 // snapshot returns the Services, in the order of their names, and the machines

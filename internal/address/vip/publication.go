@@ -44,6 +44,7 @@ type publication struct {
 const (
 	faultEndpoint = "endpoint"
 	faultTurn     = "turn"
+	faultNode     = "node"
 )
 
 // turnEvery is by how much each machine waits longer than the one before it in an

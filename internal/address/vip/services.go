@@ -238,6 +238,9 @@ func (p *publisher) means(e *services.Election) []string {
 // bars are what stands in this machine's way to answer for an address.
 func (p *publisher) bars(e *services.Election, common map[string]string) map[string]string {
 	bars := maps.Clone(common)
+	if p.services.Excluded() {
+		bars[faultNode] = "this machine's Node has the label " + services.LabelExclude
+	}
 	if !e.Serves(p.settings.Node) {
 		bars[faultEndpoint] = "no ready endpoint of " + names(e.Services) + " on this machine"
 	}
