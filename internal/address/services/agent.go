@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -102,7 +103,7 @@ func (a *Agent) Run(ctx context.Context) {
 	})
 	all.Go(func() {
 		_ = (&kubeapi.Follower[node]{
-			Connect: a.options.Cluster.Connect, Path: "/api/v1/nodes", Metadata: true, Report: a.cond.set("nodes"),
+			Connect: a.options.Cluster.Connect, Path: "/api/v1/nodes", Metadata: true, Report: a.nodeRead,
 			Fields: "metadata.name=" + a.options.Node, Replace: a.view.replaceNode, Apply: a.view.applyNode,
 		}).Run(ctx)
 	})
@@ -182,6 +183,15 @@ func (a *Agent) Elections() ([]Election, bool) {
 	}
 	all, ready := a.view.snapshot()
 	return Elect(&a.options.Config, all, ready), true
+}
+
+// nodeRead notes whether this machine's Node can be read. Without the right to, as
+// after an upgrade with the rights of before, it is not taken to be excluded.
+func (a *Agent) nodeRead(err error) {
+	a.cond.set("nodes")(err)
+	if kubeapi.Code(err) == http.StatusForbidden {
+		a.view.replaceNode(nil)
+	}
 }
 
 // Excluded says that this machine's Node has LabelExclude.

@@ -254,8 +254,7 @@ func (x *publication) probe(ctx context.Context) {
 			pause(ctx, 20*time.Millisecond) // the interface is not open yet
 			continue
 		}
-		s, asked := x.lease.Status(ctx)
-		if stranger := used != nil && asked == nil && s.Holder == ""; !stranger {
+		if used == nil || x.hasHolder(ctx) {
 			x.found("")
 			return
 		}
@@ -263,6 +262,22 @@ func (x *publication) probe(ctx context.Context) {
 		pause(ctx, retryProbe)
 	}
 }
+
+// hasHolder says whether one of the machines has the address, by the record. One
+// that answers has written so before, and news take a moment.
+func (x *publication) hasHolder(ctx context.Context) bool {
+	for range newsTakes / newsEvery {
+		if s, err := x.lease.Status(ctx); err != nil || s.Holder != "" {
+			return true
+		}
+		pause(ctx, newsEvery)
+	}
+	return false
+}
+
+// newsTakes is how late a watch may be: the API tells of a change within
+// milliseconds, and a machine that is short of processors later.
+const newsTakes, newsEvery = time.Second, 50 * time.Millisecond
 
 // found takes up what a probe found. The first machine in the address's order tells
 // the Services.
