@@ -24,11 +24,15 @@ func (m *Machine) receiveActive(now time.Duration, a *Advert, src netip.Addr) {
 		m.emit(Note{Kind: NoteSuperior, From: src})
 		m.follow(now, a, src, Backup, CauseSuperior)
 	default:
-		// Discard, and send an advert at once to assert the Active state.
-		// The Adver_Timer is left alone.
+		// Discard, and send an advert at once to assert the Active state. The
+		// Adver_Timer is left alone, unless one was just sent: it may be the very
+		// one that this answers, of a holder whose priority has fallen since, and
+		// waiting a whole interval would leave the two side by side for it.
 		m.emit(Note{Kind: NoteInferior, From: src})
-		if now-m.sent >= assertGap(m.cfg.Interval) {
+		if at := m.sent + assertGap(m.cfg.Interval); now >= at {
 			m.send(now, m.priority)
+		} else if at < m.timer {
+			m.arm(at)
 		}
 		// It has told the clients to talk to it, and they believe the last
 		// who spoke.

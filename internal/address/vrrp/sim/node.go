@@ -51,6 +51,8 @@ type node struct {
 	changed [mostPlanes]time.Duration
 	// took is why it last began to answer.
 	took [mostPlanes]vrrp.Cause
+	// relieved says that a living holder was there when it last became active.
+	relieved [mostPlanes]bool
 	// met is when it last heard another hold the addresses.
 	met [mostPlanes][most]time.Duration
 }
@@ -204,6 +206,7 @@ func (w *World) become(id, plane int, b vrrp.Become) {
 	}
 	switch {
 	case b.State == vrrp.Active:
+		n.relieved[plane] = w.held(id, plane)
 		w.renew(n, plane)
 		w.checkTaking(id, plane, b.Cause)
 	case b.State == vrrp.Yielding:

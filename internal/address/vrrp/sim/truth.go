@@ -128,6 +128,8 @@ func (w *World) struckAlone(n, successor *node, plane int) time.Duration {
 		return -1 // was away when it was told, for less than it notices
 	case successor.took[plane] == vrrp.CauseOwner:
 		return -1 // asks nobody
+	case successor.relieved[plane]:
+		return -1 // took the address from a third, which answers for having taken it
 	case successor.took[plane] == vrrp.CausePreempt || successor.took[plane] == vrrp.CauseRelieve:
 		// Stopped after the advert upon which it is relieved. In a group that
 		// advert is as old as the slowest of the members is.
@@ -214,6 +216,16 @@ func (w *World) sole(id, plane int) bool {
 		}
 	}
 	return true
+}
+
+// held says whether another living node holds the address.
+func (w *World) held(id, plane int) bool {
+	for j := range w.n {
+		if h := &w.nodes[j]; j != id && h.runs() && h.answers(plane, w.now) {
+			return true
+		}
+	}
+	return false
 }
 
 // backupOf returns a node that is fit to take over from another on all
