@@ -169,7 +169,7 @@ func (w *World) strike(f Fault) {
 		// closes: it is frozen in the middle of a hand-over. So may one that
 		// is left over of two.
 		n.alone[plane] = w.sole(f.A, plane) && n.group.Member(plane).State() == vrrp.Active && w.truth.dual[plane] <= w.now-w.silence(n)
-		if n.holds[plane] {
+		if n.holds[plane] && n.gate[plane] > w.now {
 			w.queue.push(event{at: n.gate[plane], kind: evGate, a: int8(f.A)})
 		}
 	}
