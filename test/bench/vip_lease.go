@@ -85,7 +85,7 @@ func (y *yard) leaseSilentBeside(ctx context.Context, name string, beside rival)
 	rivals := []rival{ourLease(), beside}
 	writes := make([][]float64, len(rivals))
 	got, err := y.byLease(ctx, rivals, y.times(leaseRounds), func(ctx context.Context, a *arena, r rival, k, n int) (round, error) {
-		rate, err := a.writing(ctx, 5*time.Second)
+		rate, err := a.writing(ctx, 10*time.Second)
 		if err != nil {
 			return round{}, err
 		}
@@ -111,7 +111,7 @@ func (y *yard) leaseSilentBeside(ctx context.Context, name string, beside rival)
 	other := median(writes[1])
 	return []Row{
 		within(name, "ms", middle(ours), 3000, leaseNote(ours, theirs, "default timers")).against(beside.name, middle(theirs)),
-		atMost(name+"-writes", "per s", median(writes[0]), 1, fmt.Sprintf("to the Lease, counted in etcd for 5 s; median of %d", len(writes[0]))).against(beside.name, &other),
+		atMost(name+"-writes", "per s", median(writes[0]), 1, fmt.Sprintf("to the Lease, counted in etcd for 10 s; median of %d times", len(writes[0]))).against(beside.name, &other),
 		staleRow(name+"-stale", rivals, got),
 	}, nil
 }
