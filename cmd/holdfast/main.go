@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/prove/lab"
 	"github.com/holdfast-ha/holdfast/internal/prove/probe"
 	"github.com/holdfast-ha/holdfast/internal/quorum/leader"
+	"github.com/holdfast-ha/holdfast/internal/quorum/pair"
 )
 
 func main() { os.Exit(exit.Run(context.Background(), command())) }
@@ -26,6 +27,6 @@ func command() *cobra.Command {
 		Use:   "holdfast",
 		Short: "Keep a cluster answering while its network is half broken, and prove it",
 	}
-	root.AddCommand(leader.Command(), balance.Command(), slices.Command(), zonal.Command(), vip.Command(), probe.Command(), lab.Command(), drill.Command())
+	root.AddCommand(leader.Command(), pair.Command(), balance.Command(), slices.Command(), zonal.Command(), vip.Command(), probe.Command(), lab.Command(), drill.Command())
 	return root
 }

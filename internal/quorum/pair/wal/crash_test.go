@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -312,4 +313,25 @@ func moved(t *testing.T, m *member, dir string) string {
 		t.Fatal(err)
 	}
 	return to
+}
+
+// The journal says how to undo, and it does.
+func TestJournalSaysHowToUndo(t *testing.T) {
+	m := tornMember(t)
+	whole, err := os.ReadFile(m.tail())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := mustEdit(t, m)
+	all, err := journals(m.dir.Data)
+	if err != nil || len(all) != 1 || all[0].dir != p.Copy {
+		t.Fatalf("journals %v, %v", all, err)
+	}
+	if out, err := exec.Command("sh", "-c", all[0].Undo).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", all[0].Undo, err, out)
+	}
+	if now, err := os.ReadFile(m.tail()); err != nil || !bytes.Equal(now, whole) {
+		t.Errorf("%d bytes came back as %d, or others (%v)", len(whole), len(now), err)
+	}
+	mustEdit(t, m)
 }

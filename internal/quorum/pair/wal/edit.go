@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -116,14 +117,18 @@ func (e *editor) journal(dir string) *journal {
 	p, f := e.plan, &e.found
 	tail := p.Segment + ".tail"
 	from := max(0, f.end-keptTail)
-	undo := fmt.Sprintf("with etcd stopped, and only if it was never started since: truncate -s %d %s, then dd if=%s of=%s bs=1 seek=%d conv=notrunc",
-		f.end, filepath.Join(e.dir.wal(), p.Segment), filepath.Join(dir, tail), filepath.Join(e.dir.wal(), p.Segment), from)
+	segment := quote(filepath.Join(e.dir.wal(), p.Segment))
+	undo := fmt.Sprintf("truncate -s %d %s && dd if=%s of=%s bs=1 seek=%d conv=notrunc status=none && truncate -s %d %s",
+		f.end, segment, quote(filepath.Join(dir, tail)), segment, from, f.tail.size, segment)
 	return &journal{
 		Version: 1, State: prepared, Undo: undo, Cluster: p.Cluster, Member: p.Self,
 		Segment: p.Segment, Offset: f.end, Size: f.tail.size, Append: p.append, Tail: tail, TailFrom: from,
 		Last: p.Last, Term: p.Term, Commit: p.Commit, Removed: p.Remove, Began: time.Now().UTC(), dir: dir,
 	}
 }
+
+// quote makes one word of s for the shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func (e *editor) copyTail(j *journal) error {
 	n := e.found.end - j.TailFrom + int64(len(e.found.rest))

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -46,29 +45,31 @@ const (
 // from it: a repeated edit goes by what the log says. It tells an edit's own
 // half-written bytes from damage, and a person how to undo.
 type journal struct {
-	Version  int          `json:"version"`
-	State    journalState `json:"state"`
-	Undo     string       `json:"undo"`
-	Cluster  ID           `json:"cluster"`
-	Member   ID           `json:"member"`
-	Segment  string       `json:"segment"`
-	Offset   int64        `json:"offset"`
-	Size     int64        `json:"size"` // of the segment before the edit
-	Append   []byte       `json:"append"`
-	Tail     string       `json:"tail"` // the copy; its first byte stood at TailFrom
-	TailFrom int64        `json:"tail_from"`
-	Last     Position     `json:"last"` // before the edit
-	Term     uint64       `json:"term"`
-	Commit   uint64       `json:"commit"`
-	Removed  []Member     `json:"removed"`
-	Began    time.Time    `json:"began"`
-	Ended    *time.Time   `json:"ended,omitempty"`
+	Version int          `json:"version"`
+	State   journalState `json:"state"`
+	// Undo is a command for the shell. It is right only while etcd is stopped,
+	// and has not been started since the edit.
+	Undo     string     `json:"undo"`
+	Cluster  ID         `json:"cluster"`
+	Member   ID         `json:"member"`
+	Segment  string     `json:"segment"`
+	Offset   int64      `json:"offset"`
+	Size     int64      `json:"size"` // of the segment before the edit
+	Append   []byte     `json:"append"`
+	Tail     string     `json:"tail"` // the copy; its first byte stood at TailFrom
+	TailFrom int64      `json:"tail_from"`
+	Last     Position   `json:"last"` // before the edit
+	Term     uint64     `json:"term"`
+	Commit   uint64     `json:"commit"`
+	Removed  []Member   `json:"removed"`
+	Began    time.Time  `json:"began"`
+	Ended    *time.Time `json:"ended,omitempty"`
 
 	dir string
 }
 
-// journals lists the edits of a data directory, oldest first. One that was
-// killed before its journal was written left the log alone and is passed over.
+// journals lists the edits of a data directory, oldest first, by the names of
+// their directories. One that was killed before its journal was written left the log alone and is passed over.
 func journals(data string) ([]*journal, error) {
 	entries, err := os.ReadDir(filepath.Join(data, copies))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +94,6 @@ func journals(data string) ([]*journal, error) {
 		}
 		all = append(all, j)
 	}
-	slices.SortStableFunc(all, func(a, b *journal) int { return a.Began.Compare(b.Began) })
 	return all, nil
 }
 
@@ -104,7 +104,7 @@ func newDir(data string, term uint64) (string, error) {
 		return "", fmt.Errorf("make directory: %w", err)
 	}
 	for i := 1; ; i++ {
-		dir := filepath.Join(parent, fmt.Sprintf("wal-%016x-%d", term, i))
+		dir := filepath.Join(parent, fmt.Sprintf("wal-%016x-%03d", term, i))
 		err := os.Mkdir(dir, dirMode)
 		if errors.Is(err, fs.ErrExist) {
 			continue
