@@ -8,12 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
-	"time"
 
-	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
+	"golang.org/x/sys/unix"
 )
 
 // stored is what etcd's database says about the cluster, as of the entry
@@ -32,119 +29,96 @@ type storedMember struct {
 	IsLearner bool     `json:"isLearner"`
 }
 
-// database is etcd's bbolt file, held under its lock: a started etcd waits for
-// it before it looks at the log.
-type database struct{ db *bolt.DB }
-
-// lockWait is how long another reader of the database is waited for. A running
-// etcd holds it for its whole life.
-const lockWait = 100 * time.Millisecond
+// database is etcd's bbolt file, held under bbolt's lock for readers: a started
+// etcd waits for it before it looks at the log.
+type database struct{ file *os.File }
 
 func openDatabase(path string) (*database, error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, refuse(Damaged, remedyDamaged, "no database %s", path)
-	}
-	var db *bolt.DB
-	err := guarded(func() (err error) {
-		db, err = bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: lockWait})
-		return err
-	})
+	f, err := os.Open(path)
 	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, refuse(Running, remedyRunning, "another process has locked %s", path)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, refuse(Damaged, remedyDamaged, "no database %s", path)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, refuse(NotOwner, "run as the owner of the files, or as root", "open %s: permission denied", path)
 	case err != nil:
-		return nil, refuse(Damaged, remedyDamaged, "open %s: %v", path, err)
+		return nil, fmt.Errorf("open database: %w", err)
 	}
-	return &database{db}, nil
+	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if err == nil {
+		return &database{f}, nil
+	}
+	f.Close()
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, refuse(Running, remedyRunning, "another process has locked %s", path)
+	}
+	return nil, fmt.Errorf("lock database: %w", err)
 }
 
-func (d *database) close() error {
-	if err := d.db.Close(); err != nil {
-		return fmt.Errorf("close database: %w", err)
-	}
-	return nil
-}
-
-// guarded runs f and turns what bbolt does on a damaged file, panics and faults
-// outside of its map, into an error.
-func guarded(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("damaged database: %v", p)
-		}
-	}()
-	return f()
-}
+func (d *database) close() { d.file.Close() }
 
 // read takes the few keys that matter.
 func (d *database) read() (stored, error) {
 	s := stored{members: map[uint64]storedMember{}, removed: map[uint64]bool{}}
-	err := guarded(func() error {
-		return d.db.View(func(tx *bolt.Tx) error {
-			for _, read := range []func(*bolt.Tx, *stored) error{readMeta, readMembers, readRemoved} {
-				if err := read(tx, &s); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	})
+	t, err := openTree(d.file)
+	for _, bucket := range []struct {
+		name string
+		read func(k, v []byte) error
+	}{
+		{"meta", s.readMeta},
+		{"cluster", s.readCluster},
+		{"members", s.readMember},
+		{"members_removed", s.readRemoved},
+	} {
+		if err == nil {
+			err = t.bucket(bucket.name, bucket.read)
+		}
+	}
 	if err != nil {
-		return stored{}, refuse(Damaged, remedyDamaged, "read %s: %v", filepath.Base(d.db.Path()), err)
+		return stored{}, refuse(Damaged, remedyDamaged, "read %s: %v", filepath.Base(d.file.Name()), err)
 	}
 	return s, nil
 }
 
-// readMeta reads how far the database is and who wrote it: since 3.6 there is a
-// version of the storage, before that the cluster's.
-func readMeta(tx *bolt.Tx, s *stored) error {
-	if meta := tx.Bucket([]byte("meta")); meta != nil {
-		if v := meta.Get([]byte("consistent_index")); len(v) == 8 {
-			s.consistent = binary.BigEndian.Uint64(v)
-		}
-		s.version = string(meta.Get([]byte("storageVersion")))
-	}
-	if cluster := tx.Bucket([]byte("cluster")); cluster != nil && s.version == "" {
-		s.version = string(cluster.Get([]byte("clusterVersion")))
+// readMeta reads how far the database is and, since 3.6, the version of the
+// storage.
+func (s *stored) readMeta(k, v []byte) error {
+	switch {
+	case string(k) == "consistent_index" && len(v) == 8:
+		s.consistent = binary.BigEndian.Uint64(v)
+	case string(k) == "storageVersion":
+		s.version = string(v)
 	}
 	return nil
 }
 
-func readMembers(tx *bolt.Tx, s *stored) error {
-	b := tx.Bucket([]byte("members"))
-	if b == nil {
-		return nil
+// readCluster reads the cluster's version, which 3.5 has alone.
+func (s *stored) readCluster(k, v []byte) error {
+	if string(k) == "clusterVersion" && s.version == "" {
+		s.version = string(v)
 	}
-	return b.ForEach(func(k, v []byte) error {
-		id, err := strconv.ParseUint(string(k), 16, 64)
-		if err != nil {
-			return fmt.Errorf("a member called %q", k)
-		}
-		var m storedMember
-		if err := json.Unmarshal(v, &m); err != nil || m.ID != id {
-			return fmt.Errorf("member %s: not its description", k)
-		}
-		s.members[id] = m
-		return nil
-	})
+	return nil
 }
 
-func readRemoved(tx *bolt.Tx, s *stored) error {
-	b := tx.Bucket([]byte("members_removed"))
-	if b == nil {
-		return nil
+func (s *stored) readMember(k, v []byte) error {
+	id, err := strconv.ParseUint(string(k), 16, 64)
+	if err != nil {
+		return fmt.Errorf("a member called %q", k)
 	}
-	return b.ForEach(func(k, _ []byte) error {
-		id, err := strconv.ParseUint(string(k), 16, 64)
-		if err != nil {
-			return fmt.Errorf("a removed member called %q", k)
-		}
-		s.removed[id] = true
-		return nil
-	})
+	var m storedMember
+	if err := json.Unmarshal(v, &m); err != nil || m.ID != id {
+		return fmt.Errorf("member %s: not its description", k)
+	}
+	s.members[id] = m
+	return nil
+}
+
+func (s *stored) readRemoved(k, _ []byte) error {
+	id, err := strconv.ParseUint(string(k), 16, 64)
+	if err != nil {
+		return fmt.Errorf("a removed member called %q", k)
+	}
+	s.removed[id] = true
+	return nil
 }
 
 // receivedDatabase is the file of a snapshot up to index that a leader sent. etcd

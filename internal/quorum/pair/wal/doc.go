@@ -34,7 +34,7 @@
 // # Rooms
 //
 // message.go and frame.go are the format; segment.go holds the files, tear.go
-// judges their end, scan.go and log.go read them; backend.go, snapfile.go and
-// membership.go find out who the members are; plan.go decides, purely; journal.go
+// judges their end, scan.go and log.go read them; backend.go (over btree.go),
+// snapfile.go and membership.go find out who the members are; plan.go decides, purely; journal.go
 // and edit.go act.
 package wal

@@ -72,6 +72,7 @@ func (e *editor) run() error {
 
 // room refuses where the copy and the edit do not fit.
 func (o *opened) room(p *Plan) error {
+	warned := false
 	for _, dir := range []string{o.dir.Data, o.dir.wal()} {
 		var fs unix.Statfs_t
 		if err := unix.Statfs(dir, &fs); err != nil {
@@ -81,7 +82,8 @@ func (o *opened) room(p *Plan) error {
 		if free < p.Space {
 			return refuse(NoSpace, "make room; the data directory must stay as it is", "%s has %d bytes free, the edit and its copy take %d", dir, free, p.Space)
 		}
-		if free < comfortable && len(p.Warnings) == 0 {
+		if free < comfortable && !warned {
+			warned = true
 			p.Warnings = append(p.Warnings, fmt.Sprintf("%s has %d MB free: etcd will stop at its next segment, which takes 64 MB", dir, free>>20))
 		}
 	}

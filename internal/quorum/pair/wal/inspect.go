@@ -84,9 +84,7 @@ func (o *opened) store() (stored, error) {
 		return s, refuse(Incomplete, remedyDamaged, "the database ends at entry %d, its snapshot at %d", s.consistent, base)
 	}
 	s, err = received.read()
-	if err := received.close(); err != nil {
-		return s, err
-	}
+	received.close()
 	if err == nil && s.consistent < base {
 		err = refuse(Incomplete, remedyDamaged, "the database ends at entry %d, its snapshot at %d", s.consistent, base)
 	}
@@ -96,8 +94,7 @@ func (o *opened) store() (stored, error) {
 func (o *opened) close() {
 	o.segments.close()
 	if o.database != nil {
-		// Opened for reading only: there is nothing that closing could lose.
-		_ = o.database.close()
+		o.database.close()
 	}
 }
 
