@@ -20,8 +20,8 @@ const (
 	pageHead    = 16
 	elementSize = 16
 
-	branchPage, leafPage, metaPage = 0x01, 0x02, 0x04
-	bucketElement                  = 0x01
+	branchPage, leafPage = 0x01, 0x02
+	bucketElement        = 0x01
 
 	// mostPages is far beyond the few that the buckets of the membership take,
 	// and mostBytes beyond what a page holds there: values are of a kilobyte.
@@ -56,7 +56,7 @@ func openTree(f io.ReaderAt) (*tree, error) {
 		_, _ = sum.Write(m[:metaSize-8])
 		u32, u64 := binary.LittleEndian.Uint32, binary.LittleEndian.Uint64
 		size, tx := int64(u32(m[8:])), u64(m[48:])
-		if binary.LittleEndian.Uint16(b[8:]) != metaPage || u32(m) != btreeMagic || u32(m[4:]) != btreeVersion || u64(m[56:]) != sum.Sum64() {
+		if u32(m) != btreeMagic || u32(m[4:]) != btreeVersion || u64(m[56:]) != sum.Sum64() {
 			return
 		}
 		if t == nil || tx > newest {
@@ -144,8 +144,15 @@ func elements(page []byte) (all []element, branch bool, err error) {
 	return all, flags == branchPage, nil
 }
 
-// each calls f for every element below a page, in order.
-func (t *tree) each(page []byte, depth int, f func(element) error) error {
+// walk goes through the elements below a page in the order of their keys. That
+// they are in order is checked, since others search by it.
+type walk struct {
+	*tree
+	last []byte // the key before
+	any  bool   // whether there was one
+}
+
+func (w *walk) each(page []byte, depth int, f func(element) error) error {
 	all, branch, err := elements(page)
 	if err != nil {
 		return err
@@ -153,17 +160,39 @@ func (t *tree) each(page []byte, depth int, f func(element) error) error {
 	if depth > mostDepth {
 		return fmt.Errorf("%w: %d pages deep", errTree, depth)
 	}
-	for _, e := range all {
-		if !branch {
+	for i, e := range all {
+		// The first key of a branch stands for all that are less.
+		if w.any && (!branch || i > 0) && bytes.Compare(e.key, w.last) <= 0 {
+			return fmt.Errorf("%w: keys out of order", errTree)
+		}
+		if branch {
+			err = w.below(e, i > 0, depth, f)
+		} else {
+			w.last, w.any = e.key, true
 			err = f(e)
-		} else if page, err = t.page(e.child); err == nil {
-			err = t.each(page, depth+1, f)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// below goes through the page of a branch's element, whose keys are not less
+// than the element's.
+func (w *walk) below(e element, bound bool, depth int, f func(element) error) error {
+	page, err := w.page(e.child)
+	if err != nil {
+		return err
+	}
+	first := true
+	return w.each(page, depth+1, func(leaf element) error {
+		if first && bound && bytes.Compare(leaf.key, e.key) < 0 {
+			return fmt.Errorf("%w: keys out of order", errTree)
+		}
+		first = false
+		return f(leaf)
+	})
 }
 
 // bucket calls f for every key of a bucket of the first rank. One that does not
@@ -174,7 +203,7 @@ func (t *tree) bucket(name string, f func(key, value []byte) error) error {
 		return err
 	}
 	var found []byte
-	err = t.each(root, 0, func(e element) error {
+	err = (&walk{tree: t}).each(root, 0, func(e element) error {
 		if e.bucket && bytes.Equal(e.key, []byte(name)) {
 			found = e.value
 		}
@@ -192,7 +221,7 @@ func (t *tree) bucket(name string, f func(key, value []byte) error) error {
 			return err
 		}
 	}
-	return t.each(page, 0, func(e element) error {
+	return (&walk{tree: t}).each(page, 0, func(e element) error {
 		if e.bucket {
 			return nil
 		}
