@@ -179,9 +179,9 @@ func loseSectors(b []byte, at int64, lost int) {
 }
 
 func TestEditKilledAtRandom(t *testing.T) {
-	runs := 20
-	if testing.Short() {
-		runs = 3
+	runs := 8
+	if many() {
+		runs = 60
 	}
 	m := tornMember(t)
 	before, err := readAsEtcd(m.copied().dir.wal())

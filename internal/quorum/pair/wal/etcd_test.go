@@ -247,10 +247,13 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// many says that there is time for many runs.
+func many() bool { return os.Getenv("HOLDFAST_PAIR") != "" }
+
 // nightly skips what takes minutes, or shows itself only in many runs.
 func nightly(t *testing.T) {
 	t.Helper()
-	if os.Getenv("HOLDFAST_PAIR") == "" {
+	if !many() {
 		t.Skip("HOLDFAST_PAIR=1 runs it")
 	}
 }

@@ -108,9 +108,9 @@ func damaged(t testing.TB) *member {
 
 func TestEveryFlippedBitIsRefused(t *testing.T) {
 	m := damaged(t)
-	step := 13
-	if testing.Short() {
-		step = 211
+	step := 29
+	if many() {
+		step = 3
 	}
 	names, err := segmentNames(m.dir.wal())
 	if err != nil {
