@@ -1,6 +1,7 @@
 package caller
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -14,6 +15,12 @@ import (
 
 // A machine has the address, another takes it over while the first still has it.
 func TestCaller(t *testing.T) {
+	for _, traced := range []bool{false, true} {
+		t.Run(fmt.Sprintf("traced %v", traced), func(t *testing.T) { takenOver(t, traced) })
+	}
+}
+
+func takenOver(t *testing.T, traced bool) {
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("this test must not be skipped in CI: run it as root")
@@ -48,6 +55,11 @@ func TestCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	if traced {
+		if err := c.Trace(g.Station(1), g.Station(2)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	await := func(what string, f func() bool) {
 		t.Helper()
 		for deadline := time.Now().Add(10 * time.Second); !f(); <-time.After(time.Millisecond) {
