@@ -452,7 +452,7 @@ func TestVIPBGPWeighs(t *testing.T) {
 	nightly(t)
 	r := newEdge(t, 1, 0, spread)
 	r.route()
-	r.follow(1)
+	r.launchWith(1, fmt.Sprintf("groups: [{name: api, addresses: [%s], interface: eth0, vrrp: {vrid: 51}, announce: [arp, bgp]}]\n%s", spread, r.toRouter("")))
 	r.routedTo(1, 10*time.Second)
 	r.awaitSession(1, 10*time.Second)
 	before, begun := r.processor(1), time.Now()
