@@ -130,7 +130,9 @@ func (w *wire) begin(i int, name string, cmd *exec.Cmd) *machine {
 }
 
 // Either takes over from FRR, and FRR from us: its clients and ours know one
-// virtual router.
+// virtual router. Who answers ARP at once is not judged: FRR's kernel was seen to
+// do so for up to 1.6 s while FRR was a backup, which sets its interface's
+// protodown and no more. Ours is off the machine when its time is over.
 func TestVIPBesideFRR(t *testing.T) {
 	nightly(t)
 	needFRR(t)
@@ -154,9 +156,6 @@ func besideFRR(t *testing.T, version int, interval time.Duration, more []netip.A
 		if err := w.client.Also(a); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := w.client.Trace(w.segment.Station(1), w.segment.Station(2)); err != nil {
-		t.Fatal(err)
 	}
 	// What a silence lasts: three adverts and the skew, and a round trip.
 	silence := 3*interval + 30*time.Millisecond
@@ -188,23 +187,24 @@ func besideFRR(t *testing.T, version int, interval time.Duration, more []netip.A
 		t.Fatal(err)
 	}
 	w.awaitFRR(2, "Backup")
-	w.expect("FRR is back", w.client.Since(begun), 50*time.Millisecond+slack/4, interval+20*time.Millisecond)
+	w.expect("FRR is back", w.client.Since(begun), 50*time.Millisecond+slack/4, 0)
 
 	begun = time.Now()
 	w.stop(1)
 	w.await("FRR answers", 5*time.Second, func() bool { return w.client.Last() == 2 })
 	w.awaitFRR(2, "Master")
-	w.expect("SIGTERM, to FRR", w.client.Since(begun), 5*time.Millisecond+slack/4, interval+20*time.Millisecond)
+	w.expect("SIGTERM, to FRR", w.client.Since(begun), 5*time.Millisecond+slack/4, 0)
 
 	begun = time.Now()
 	w.start(1, ours(", preempt: true"), "")
 	w.await("ours preempts", 20*time.Second, func() bool { return w.client.Last() == 1 })
 	w.awaitFRR(2, "Backup")
-	w.expect("ours preempts FRR", w.client.Since(begun), 50*time.Millisecond+slack/4, interval+20*time.Millisecond)
+	w.expect("ours preempts FRR", w.client.Since(begun), 50*time.Millisecond+slack/4, 0)
 
 	begun = time.Now()
 	w.kill(1, syscall.SIGKILL)
 	w.await("FRR answers", 3*silence, func() bool { return w.client.Last() == 2 })
 	w.awaitFRR(2, "Master")
-	w.expect("from ours, killed, to FRR", w.client.Since(begun), silence+slack, interval+20*time.Millisecond)
+	w.await("the address is gone from ours", 2500*time.Millisecond+slack, func() bool { return !w.on(1) })
+	w.expect("from ours, killed, to FRR", w.client.Since(begun), silence+slack, 0)
 }
