@@ -2,11 +2,8 @@ package bfd
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -70,27 +67,6 @@ func (m *Manager) next() (due time.Duration, ok bool) {
 		}
 	}
 	return due, ok
-}
-
-// wait returns when a packet or a command is there, or due has come.
-func (m *Manager) wait(due time.Duration, ok bool) error {
-	fds := []unix.PollFd{{Fd: int32(m.wakeup), Events: unix.POLLIN}}
-	for _, l := range m.listeners {
-		fds = append(fds, unix.PollFd{Fd: int32(l.fd), Events: unix.POLLIN})
-	}
-	var timeout *unix.Timespec
-	if ok {
-		ts := unix.NsecToTimespec(int64(max(due-time.Since(m.start), 0)))
-		timeout = &ts
-	}
-	if _, err := unix.Ppoll(fds, timeout, nil); err != nil && !errors.Is(err, unix.EINTR) {
-		return fmt.Errorf("wait for packets: %w", err)
-	}
-	if fds[0].Revents != 0 {
-		var count [8]byte
-		_, _ = unix.Read(m.wakeup, count[:])
-	}
-	return nil
 }
 
 func (m *Manager) lateness(late time.Duration) {

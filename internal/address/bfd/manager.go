@@ -39,6 +39,7 @@ type Manager struct {
 	start     time.Time
 	listeners []*listener
 	wakeup    int // an eventfd
+	waiter    *waiter
 
 	mu       sync.Mutex // guards the rest
 	handles  map[uint32]*Handle
@@ -111,7 +112,12 @@ func (m *Manager) open(addresses []netip.Addr) error {
 		return fmt.Errorf("open eventfd: %w", err)
 	}
 	m.wakeup = fd
-	return nil
+	fds := []int{fd}
+	for _, l := range m.listeners {
+		fds = append(fds, l.fd)
+	}
+	m.waiter, err = newWaiter(fds...)
+	return err
 }
 
 // Add adds a session, which starts at once, or with Run.
@@ -250,6 +256,10 @@ func (m *Manager) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = true
+	if m.waiter != nil {
+		m.waiter.close()
+		m.waiter = nil
+	}
 	for _, l := range m.listeners {
 		l.close()
 	}
