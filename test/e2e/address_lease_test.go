@@ -371,7 +371,6 @@ func (e *electors) cutOff() {
 }
 
 func TestAddressLeaseInEtcd(t *testing.T) {
-	nightly(t)
 	m := &mirrored{cluster: start(t, "")}
 	e := m.elect(func(site string) lease.Store {
 		client, err := m.member(site).Client()

@@ -154,7 +154,6 @@ func TestVIPHolderCutOff(t *testing.T) {
 
 // Either takes over from keepalived, and keepalived from us, by the same timers.
 func TestVIPBesideKeepalived(t *testing.T) {
-	nightly(t)
 	needKeepalived(t)
 	w := newWire(t, 2)
 	w.keepalived(2, 200, "")
@@ -232,6 +231,7 @@ func TestVIPHealthGate(t *testing.T) {
 
 // What others do to the address and the interface.
 func TestVIPMended(t *testing.T) {
+	nightly(t)
 	w := newWire(t, 1)
 	s := w.segment.Station(1)
 	// A stranger has it: nothing is taken, and the log says who it is.
