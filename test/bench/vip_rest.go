@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -35,6 +36,9 @@ func (y *yard) atRest(ctx context.Context) ([]Row, error) {
 	for range y.times(5) {
 		for i, r := range rivals {
 			u, err := a.using(ctx, r, watch/time.Duration(y.times(5)))
+			for spare := retries; errors.Is(err, errInconclusive) && spare > 0; spare-- {
+				u, err = a.using(ctx, r, watch/time.Duration(y.times(5)))
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", r.name, err)
 			}
