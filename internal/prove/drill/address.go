@@ -55,7 +55,7 @@ func (e *engine) startAddress(ctx context.Context) error {
 	if err := e.makeSockets(); err != nil {
 		return err
 	}
-	if err := e.makeStations(); err != nil {
+	if err := e.makeStations(ctx); err != nil {
 		return err
 	}
 	if err := e.watchAddress(); err != nil {
@@ -83,17 +83,15 @@ func (e *engine) startAddress(ctx context.Context) error {
 }
 
 // makeStations has every machine answer at whatever addresses it has.
-func (e *engine) makeStations() error {
+func (e *engine) makeStations(ctx context.Context) error {
 	for _, name := range e.c.VIP.Nodes {
 		node, err := e.lab.Node(name)
 		if err != nil {
 			return err
 		}
-		s, err := newStation(node)
-		if err != nil {
+		if err := startStation(ctx, node, e.exe); err != nil {
 			return err
 		}
-		e.stations = append(e.stations, s)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ const announcedWithin = time.Minute
 
 // startAnycast has every machine answer, and the router spread over all of them.
 func (e *engine) startAnycast(ctx context.Context) error {
-	steps := []func(context.Context) error{func(context.Context) error { return e.makeStations() }, e.startRouter}
+	steps := []func(context.Context) error{e.makeStations, e.startRouter}
 	if e.c.VIP.Pods() {
 		steps = []func(context.Context) error{e.startIngress, e.startRouter}
 	}

@@ -42,11 +42,9 @@ type engine struct {
 	pods       map[string]*lab.Pod             // of clients, by site
 	running    map[scenario.Process]*lab.Child // agents
 	watchers   *watchers
-	// stations answer at the held address; macs maps the machines' MAC addresses
-	// to their names.
-	stations []*station
 	// router is that of an address that is announced.
-	router   *lab.Router
+	router *lab.Router
+	// macs maps the MAC addresses of those that may hold an address to their names.
 	macs     map[string]string
 	sockets  string          // directory of the agents' control sockets
 	versions map[string]bool // of etcd, as its members say
@@ -245,9 +243,6 @@ func (e *engine) finish() error {
 		e.watchers.stop()
 	}
 	e.stopAgents(ctx)
-	for _, s := range e.stations {
-		s.close()
-	}
 	var errs []error
 	if e.sockets != "" {
 		errs = append(errs, os.RemoveAll(e.sockets))

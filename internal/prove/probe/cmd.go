@@ -23,6 +23,8 @@ const envPrefix = "HOLDFAST_PROBE"
 type command struct {
 	out, err io.Writer
 
+	answer    string // where to answer probes, "" sends them
+	name      string
 	config    string
 	settled   Config
 	modes     []string
@@ -57,6 +59,9 @@ an outage lasted longer; 2 for wrong usage and for a prober too starved to tell.
   holdfast probe --config probe.yaml --ndjson samples.ndjson --duration 1m --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.out, c.err = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if c.answer != "" {
+				return answerAs(cmd.Context(), c.answer, c.name)
+			}
 			cfg, err := c.settings(cmd, args)
 			if err != nil {
 				return err
@@ -69,6 +74,8 @@ an outage lasted longer; 2 for wrong usage and for a prober too starved to tell.
 }
 
 func (c *command) bind(f *pflag.FlagSet) {
+	f.StringVar(&c.answer, "answer", "", "send nothing, and answer udp:// and echo at this `address` (such as :7070), over UDP and TCP")
+	f.StringVar(&c.name, "name", "", "with --answer: name to answer with (default: the host's)")
 	f.StringVar(&c.config, "config", "", "YAML `file` with targets and settings, instead of TARGET arguments")
 	f.StringSliceVar(&c.modes, "mode", nil, "modes: new, reused, stream (default new,reused; a watch: stream)")
 	f.DurationVar(&c.settled.Interval, "interval", DefaultInterval, "time from one sample of a path to the next")
