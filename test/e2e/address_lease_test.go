@@ -260,7 +260,6 @@ func (e *electors) silent() {
 }
 
 func TestAddressLease(t *testing.T) {
-	nightly(t)
 	m := startMirrored(t)
 	e := m.elect(func(site string) lease.Store {
 		a := m.apiserver(site)
