@@ -45,6 +45,11 @@ const (
 
 // run implements contender.
 func (e *everywhere) run(ctx context.Context) {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var around sync.WaitGroup
+	defer around.Wait()
+	defer stop()
+	around.Go(func() { e.holder.Run(background) })
 	e.prepare()
 	for ctx.Err() == nil {
 		e.sleep(ctx, e.turn(time.Now(), false))

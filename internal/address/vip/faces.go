@@ -31,12 +31,37 @@ func (o *owner) changed(e link.Event) {
 	o.inbox.put(func(time.Duration) { o.look() })
 }
 
-// look takes up the facts of the interfaces.
+// look has the kernel asked about the interfaces, apart from the loop: the answer
+// may wait for a lock of the whole machine, and adverts must not wait with it.
 func (o *owner) look() {
 	o.looked = o.now()
+	if o.looking {
+		o.again = true
+		return
+	}
+	o.looking = true
+	facts := map[string]hold.Facts{}
+	for _, m := range o.members {
+		facts[m.group.settings.Interface] = hold.Facts{}
+	}
+	go func() {
+		for name := range facts {
+			facts[name] = hold.Look(name, o.agent.held)
+		}
+		o.inbox.put(func(time.Duration) { o.see(facts) })
+	}()
+}
+
+// see takes up the facts of the interfaces.
+func (o *owner) see(facts map[string]hold.Facts) {
+	o.looking = false
+	if o.again { // something has happened since they were asked for
+		o.again = false
+		o.look()
+	}
 	for _, m := range o.members {
 		name := m.group.settings.Interface
-		m.facts = hold.Look(name, o.agent.held)
+		m.facts = facts[name]
 		if m.opened != 0 && m.facts.Index != m.opened {
 			m.shut()
 		}

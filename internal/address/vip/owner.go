@@ -23,6 +23,8 @@ type owner struct {
 	inbox    inbox
 	beat     atomic.Int64 // when the loop last turned, since origin
 	looked   time.Duration
+	looking  bool // the kernel is being asked about the interfaces
+	again    bool // and has to be once more
 	started  bool
 	stopping bool
 	waiting  []chan error // for the end of a release

@@ -87,16 +87,23 @@ func (h *Holder) Probe(ctx context.Context, p announce.Probing) error {
 // Mend adds the addresses again at once if they are held: somebody has taken one
 // away.
 func (h *Holder) Mend() error {
+	h.ground.Lock()
+	defer h.ground.Unlock()
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.held || time.Now().After(h.until) {
+	open := h.held && time.Now().Before(h.until)
+	if open {
+		h.mended++
+	}
+	h.mu.Unlock()
+	if !open {
 		return nil
 	}
-	h.mended++
 	if err := h.refresh(); err != nil {
 		return err
 	}
-	if !h.yielding {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held && !h.yielding {
 		h.schedule.Again(h.now())
 		h.announce()
 	}

@@ -378,3 +378,44 @@ func TestLookFindsTheMachinesOwn(t *testing.T) {
 		t.Errorf("facts of what is not there: %+v", f)
 	}
 }
+
+// While the kernel makes changes of addresses wait, the gate is renewed, and shut,
+// all the same.
+func TestGateWaitsForNoAddress(t *testing.T) {
+	r := newRig(t, Config{})
+	must(t, r.Take(time.Now(), time.Minute))
+	r.ground.Lock()
+	must(t, r.Renew(2*time.Minute))
+	must(t, r.RenewUntil(time.Now().Add(3*time.Minute)))
+	dropped := make(chan error, 1)
+	go func() { dropped <- r.Drop() }()
+	g, _ := r.door.Gate()
+	eventually(t, "the addresses are mute", func() bool {
+		left, err := g.Left(vips[0])
+		return err == nil && left == 0
+	})
+	if err := r.Renew(time.Minute); !errors.Is(err, gate.ErrShut) {
+		t.Errorf("renewed after it was dropped: %v", err)
+	}
+	r.ground.Unlock()
+	must(t, <-dropped)
+	if r.on(vips[0]) != "" {
+		t.Error("the address is still there")
+	}
+}
+
+// The addresses outlive their two seconds by upkeep alone.
+func TestUpkeep(t *testing.T) {
+	r := newRig(t, Config{})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.Run(ctx) }()
+	must(t, r.Take(time.Now(), time.Minute))
+	for began := time.Now(); time.Since(began) < 4*time.Second; <-time.After(50 * time.Millisecond) {
+		if r.on(vips[0]) == "" || r.on(vips[1]) == "" {
+			t.Fatalf("gone after %v", time.Since(began))
+		}
+	}
+	stop()
+	<-ended
+}

@@ -39,8 +39,14 @@ type Holder struct {
 	door   *Door
 	links  *link.Handle
 	wake   chan struct{}
-	start  time.Time // zero of the schedule's clock
+	taken  chan struct{} // tells upkeep that there are addresses to refresh
+	start  time.Time     // zero of the schedule's clock
 
+	// ground is held by whoever changes the addresses of the interface, and taken
+	// before mu. The kernel makes such changes wait for a lock of the whole machine
+	// (RTNL), for hundreds of milliseconds where network namespaces come and go;
+	// renewing the gate, which needs mu alone, must not wait with them.
+	ground   sync.Mutex
 	mu       sync.Mutex
 	held     bool
 	yielding bool      // no rival is answered any more
@@ -59,7 +65,7 @@ type Holder struct {
 // then on; take what an earlier run left off the machine first.
 func New(c Config, d *Door, l *link.Handle) (*Holder, error) {
 	h := &Holder{
-		config: c, door: d, links: l, wake: make(chan struct{}, 1), start: time.Now(),
+		config: c, door: d, links: l, wake: make(chan struct{}, 1), taken: make(chan struct{}, 1), start: time.Now(),
 		schedule: announce.NewSchedule(c.Pace, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))),
 	}
 	return h, h.guard()
@@ -94,18 +100,33 @@ func (h *Holder) Take(begun time.Time, term time.Duration) error {
 
 // TakeUntil makes the addresses answer until the deadline, and announces them.
 func (h *Holder) TakeUntil(deadline time.Time) error {
+	h.ground.Lock()
+	defer h.ground.Unlock()
+	if err := h.begin(deadline); err != nil {
+		return err
+	}
+	if err := h.refresh(); err != nil {
+		return errors.Join(err, h.silence(), h.clear())
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.held {
+		return nil // given up meanwhile; who did so waits for the ground to clear it
+	}
+	h.schedule.Take(h.now())
+	h.announce()
+	h.nudge()
+	return nil
+}
+
+// begin opens the gate, and holds from then on.
+func (h *Holder) begin(deadline time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.open(deadline); err != nil {
 		return err
 	}
 	h.held, h.yielding, h.until = true, false, deadline
-	if err := h.refresh(); err != nil {
-		return errors.Join(err, h.drop())
-	}
-	h.schedule.Take(h.now())
-	h.announce()
-	h.nudge()
 	return nil
 }
 
@@ -155,7 +176,7 @@ func (h *Holder) Renew(term time.Duration) error {
 	}
 	h.until = until
 	h.renewals++
-	return h.refreshSometimes()
+	return nil
 }
 
 // RenewUntil lets the addresses answer until the deadline.
@@ -171,7 +192,7 @@ func (h *Holder) RenewUntil(deadline time.Time) error {
 	}
 	h.until = deadline
 	h.renewals++
-	return h.refreshSometimes()
+	return nil
 }
 
 // Yield stops answering rivals and announcing: the address was given away.
@@ -196,16 +217,29 @@ func (h *Holder) Again() {
 
 // Drop makes the addresses mute and takes them off the interface.
 func (h *Holder) Drop() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.drop()
+	err := h.silence()
+	h.ground.Lock()
+	defer h.ground.Unlock()
+	return errors.Join(err, h.clear())
 }
 
-func (h *Holder) drop() error {
+// silence makes the addresses mute.
+func (h *Holder) silence() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.held, h.yielding = false, false
 	h.schedule.Drop()
 	g, _ := h.door.Gate()
-	err := g.Shut(h.config.Addresses...)
+	return g.Shut(h.config.Addresses...)
+}
+
+// clear takes the addresses off the interface, unless they were taken again. The
+// ground is held.
+func (h *Holder) clear() error {
+	if h.holds() {
+		return nil
+	}
+	var err error
 	for _, a := range h.config.Addresses {
 		err = errors.Join(err, h.links.Remove(h.of(a)))
 	}
@@ -215,12 +249,18 @@ func (h *Holder) drop() error {
 	return err
 }
 
-// Close is Drop, and the end of the virtual interface.
-func (h *Holder) Close() error {
+func (h *Holder) holds() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	err := h.drop()
+	return h.held
+}
+
+// Close is Drop, and the end of the virtual interface.
+func (h *Holder) Close() error {
+	err := h.Drop()
 	if h.virtual() {
+		h.ground.Lock()
+		defer h.ground.Unlock()
 		err = errors.Join(err, h.links.RemoveVirtual(h.config.Virtual))
 	}
 	return err
@@ -229,23 +269,54 @@ func (h *Holder) Close() error {
 func (h *Holder) now() time.Duration { return time.Since(h.start) }
 
 func (h *Holder) nudge() {
-	select {
-	case h.wake <- struct{}{}:
-	default:
+	for _, c := range []chan struct{}{h.wake, h.taken} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
 	}
 }
 
 // refreshEvery leaves three tries before the kernel takes an address away.
 const refreshEvery = 500 * time.Millisecond
 
-func (h *Holder) refreshSometimes() error {
-	if time.Since(h.fresh) < refreshEvery {
-		return nil
+// upkeep refreshes the addresses while they are held, until ctx ends.
+func (h *Holder) upkeep(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-h.taken:
+		}
+		next := time.Hour
+		if h.keep() {
+			next = refreshEvery
+		}
+		timer.Reset(next)
 	}
-	return h.refresh()
 }
 
-// refresh adds the addresses, or prolongs their lives. The lock is held.
+// keep refreshes the addresses if that is due, and says whether they are held.
+func (h *Holder) keep() bool {
+	h.ground.Lock()
+	defer h.ground.Unlock()
+	h.mu.Lock()
+	open := h.held && time.Now().Before(h.until)
+	held, due := h.held, open && time.Since(h.fresh) >= refreshEvery/2
+	h.mu.Unlock()
+	if due {
+		err := h.refresh()
+		h.mu.Lock()
+		h.complain("address not refreshed; it is tried again", err)
+		h.mu.Unlock()
+	}
+	return held
+}
+
+// refresh adds the addresses, or prolongs their lives. The ground is held.
 func (h *Holder) refresh() error {
 	if err := h.raise(); err != nil {
 		return err
@@ -255,6 +326,8 @@ func (h *Holder) refresh() error {
 			return err
 		}
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.fresh = time.Now()
 	return nil
 }
@@ -295,6 +368,9 @@ func (h *Holder) speak() error {
 // Run announces on schedule, refreshes the addresses and hears rivals, until ctx
 // ends.
 func (h *Holder) Run(ctx context.Context) {
+	var around sync.WaitGroup
+	defer around.Wait()
+	around.Go(func() { h.upkeep(ctx) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -314,11 +390,8 @@ func (h *Holder) turn() time.Duration {
 	if !h.held || time.Now().After(h.until) {
 		return time.Hour
 	}
-	if err := h.refreshSometimes(); err != nil {
-		h.complain("address not refreshed; it is tried again", err)
-	}
 	h.announce()
-	next := refreshEvery
+	next := time.Hour
 	if at, ok := h.schedule.Next(); ok {
 		next = min(next, at-h.now())
 	}

@@ -39,7 +39,6 @@ func RenewTogether(all map[*Holder]time.Time) map[*Holder]error {
 		if err == nil {
 			h.until = deadline
 			h.renewals++
-			err = h.refreshSometimes()
 		}
 		if err != nil {
 			failed[h] = err

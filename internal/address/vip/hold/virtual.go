@@ -19,7 +19,7 @@ func (h *Holder) as() announce.MAC {
 }
 
 // raise sets the virtual interface up, and makes it anew if somebody has removed
-// it. The lock is held.
+// it. The ground is held.
 func (h *Holder) raise() error {
 	if !h.virtual() {
 		return nil
@@ -34,7 +34,7 @@ func (h *Holder) raise() error {
 	return h.links.Raise(h.config.Virtual)
 }
 
-// embody makes the virtual interface and gates it. The lock is held.
+// embody makes the virtual interface and gates it. The ground is held.
 func (h *Holder) embody() error {
 	if err := h.links.AddVirtual(h.config.Virtual); err != nil {
 		return err
@@ -45,12 +45,12 @@ func (h *Holder) embody() error {
 // Guard gates the interface, and makes the virtual one on it, after it was made
 // anew. What is held goes on.
 func (h *Holder) Guard() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if !h.virtual() {
 		return h.guard()
 	}
-	if err := h.embody(); err != nil || !h.held {
+	h.ground.Lock()
+	defer h.ground.Unlock()
+	if err := h.embody(); err != nil || !h.holds() {
 		return err
 	}
 	return h.refresh()
