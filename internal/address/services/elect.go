@@ -20,6 +20,8 @@ type Election struct {
 	Local bool
 	// Nodes have a ready endpoint, sorted; of interest where Local.
 	Nodes []string
+	// HealthPorts are where kube-proxies say whether they have one; where Local.
+	HealthPorts []int32
 }
 
 // Serves says whether a machine may answer. While no machine has a ready
@@ -59,7 +61,7 @@ func Elect(c *Config, all []Service, ready map[Key][]string) []Election {
 			e.Services = append(e.Services, s.Metadata.Key())
 		}
 		if e.Local {
-			e.Nodes = common(users, ready)
+			e.Nodes, e.HealthPorts = common(users, ready), healthPorts(users)
 		}
 		out = append(out, e)
 	}
@@ -83,6 +85,16 @@ func together(all []*Service) []*Service {
 		}
 	}
 	return kept
+}
+
+func healthPorts(users []*Service) []int32 {
+	var all []int32
+	for _, s := range users {
+		if port := s.Spec.HealthPort; port != 0 {
+			all = append(all, port)
+		}
+	}
+	return all
 }
 
 // common are the machines with a ready endpoint of every Service, or of any where

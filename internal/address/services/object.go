@@ -68,6 +68,9 @@ type Spec struct {
 	Policy      core.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy"`
 	Families    []core.IPFamily                   `json:"ipFamilies"`
 	Stack       *core.IPFamilyPolicy              `json:"ipFamilyPolicy"`
+	// HealthPort is where kube-proxies say whether they have an endpoint of a
+	// Service of policy Local; 0 is none.
+	HealthPort int32 `json:"healthCheckNodePort"`
 }
 
 // Port is one of a Service.

@@ -32,6 +32,7 @@ type publisher struct {
 	socket   *ask.Socket
 	self     lease.Peer
 	renewer  *renewer
+	proxy    *proxied
 	wake     chan struct{}
 
 	mu     sync.Mutex
@@ -87,6 +88,7 @@ func newPublisher(a *agent) (*publisher, error) {
 		beat: time.Now(), faults: map[string]string{}, all: map[netip.Addr]*running{}, said: map[netip.Addr]string{},
 	}
 	p.gate.paths = a.routing.paths
+	p.proxy = newProxied(at.Addr(), p.nudge)
 	p.renewer = newRenewer(p.duration())
 	if p.socket, err = a.listen(at); err != nil {
 		return nil, err
@@ -162,6 +164,7 @@ func (p *publisher) run(ctx context.Context) {
 		t.Stop()
 	}
 	inner.Wait()
+	p.proxy.close()
 	stop()
 	around.Wait()
 }
@@ -179,9 +182,11 @@ func (p *publisher) turn(ctx context.Context, running *sync.WaitGroup) {
 		return // nothing is known yet
 	}
 	wanted := map[netip.Addr]bool{}
+	var ports []int32
 	for i := range elections {
 		e := &elections[i]
 		wanted[e.Address] = true
+		ports = append(ports, e.HealthPorts...)
 		x := p.all[e.Address]
 		if x == nil {
 			x = p.open(ctx, e, peers, running)
@@ -190,6 +195,7 @@ func (p *publisher) turn(ctx context.Context, running *sync.WaitGroup) {
 			x.update(e, peers, p.faults)
 		}
 	}
+	p.proxy.keep(ports)
 	for a, x := range p.all {
 		if !wanted[a] {
 			x.end()
@@ -243,6 +249,9 @@ func (p *publisher) bars(e *services.Election, common map[string]string) map[str
 	}
 	if !e.Serves(p.settings.Node) {
 		bars[faultEndpoint] = "no ready endpoint of " + names(e.Services) + " on this machine"
+		p.proxy.forget(e.HealthPorts)
+	} else if bar := p.proxy.bar(e.HealthPorts); bar != "" {
+		bars[faultProxy] = bar
 	}
 	return bars
 }
