@@ -59,9 +59,8 @@ func (z *zoned) loses(how string) {
 		z.t.Fatal(err)
 	}
 	z.await("the witness adopts", "c", 20*time.Second, map[string]string{"a": "ready [a]", "b": "unready [b]", "c": "ready [b c]"})
-	out, _ := o.when(begun, z.sliceName("b"), "unready")
-	adopted, ok := o.when(begun, z.sliceName("c"), "ready [b c]")
-	if !ok || adopted.After(out) {
+	out, adopted := o.saw(z, begun, z.sliceName("b"), "unready"), o.saw(z, begun, z.sliceName("c"), "ready [b c]")
+	if adopted.After(out) {
 		z.t.Errorf("adopted %s after the endpoint turned unready", adopted.Sub(out))
 	}
 	z.awaitOlder("the older Endpoints follow", "c", 5*time.Second, "a", "c")
@@ -69,6 +68,7 @@ func (z *zoned) loses(how string) {
 	if took := out.Sub(begun); took > mostFrozen {
 		z.t.Errorf("out of the endpoints after %s, want at most %s", took, mostFrozen)
 	}
+	begun = time.Now()
 	if how == "freezes" {
 		if err := a.Child().Signal(syscall.SIGCONT); err != nil {
 			z.t.Fatal(err)
@@ -76,10 +76,8 @@ func (z *zoned) loses(how string) {
 	} else if err := a.Start(z.within(60 * time.Second)); err != nil {
 		z.t.Fatal(err)
 	}
-	begun = time.Now()
 	z.await("its return", "c", 40*time.Second, calm)
-	back, _ := o.when(begun, z.sliceName("b"), "ready [b]")
-	given, _ := o.when(begun, z.sliceName("c"), "ready [c]")
+	back, given := o.saw(z, begun, z.sliceName("b"), "ready [b]"), o.saw(z, begun, z.sliceName("c"), "ready [c]")
 	if d, want := given.Sub(back), z.timers.giveBack; d < want-time.Second || d > want+4*time.Second {
 		z.t.Errorf("given back %s after the return, want %s", d, want)
 	}
@@ -133,7 +131,7 @@ func (z *zoned) split() {
 		z.t.Fatal(err)
 	}
 	z.await("whom b reaches adopts", "c", 30*time.Second, map[string]string{"a": "ready [a]", "b": "unready [b]", "c": "ready [b c]"})
-	out, _ := z.onlooker.when(begun, z.sliceName("b"), "unready")
+	out := z.onlooker.saw(z, begun, z.sliceName("b"), "unready")
 	z.t.Logf("split: out %s after the order to cut", out.Sub(begun))
 	if err := z.lab.Heal(z.within(20 * time.Second)); err != nil {
 		z.t.Fatal(err)

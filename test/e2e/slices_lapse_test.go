@@ -40,7 +40,7 @@ func (z *zoned) nodeDies() {
 		return err
 	})
 	z.await("marked unready, and adopted", "c", 75*time.Second, map[string]string{"a": "ready [a]", "b": "unready [b]", "c": "ready [b c]"})
-	out, _ := o.when(begun, z.sliceName("b"), "unready")
+	out := o.saw(z, begun, z.sliceName("b"), "unready")
 	z.t.Logf("marked unready %s after the death", out.Sub(begun))
 	if took, lapse := out.Sub(begun), z.timers.lapse; took < lapse-10*time.Second || took > lapse+15*time.Second {
 		z.t.Errorf("marked unready after %s, want %s after the last sign of life, which was up to 10 s old", took, lapse)

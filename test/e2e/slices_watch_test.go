@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -211,6 +212,20 @@ func (o *onlooker) when(begun time.Time, name, text string) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// saw is the time of the first such change once the onlooker has seen one. Who has
+// read the slices may be a moment ahead of its watch.
+func (o *onlooker) saw(z *zoned, begun time.Time, name, text string) (at time.Time) {
+	z.t.Helper()
+	z.until(fmt.Sprintf("the watch shows %s %s", name, text), 5*time.Second, func() error {
+		var seen bool
+		if at, seen = o.when(begun, name, text); !seen {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	return at
 }
 
 // settle fails the test for whatever was wrong since the last call.
