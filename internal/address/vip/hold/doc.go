@@ -11,6 +11,8 @@
 //   - Take opens the gate first, then adds the addresses, then announces them:
 //     from the first announcement on they answer. Drop mutes first, and then
 //     removes: an address that is to be gone resets nobody's connection.
+//   - Renewing, and muting, wait for no change of addresses, which the kernel may
+//     hold up for as long as others change interfaces.
 //   - An address that somebody else removes while it is held is back at once, and
 //     announced.
 //   - The interface of a virtual router (Config.Virtual) is up while the
