@@ -3,6 +3,7 @@ package pair
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-ha/holdfast/internal/quorum/pair/arbiter"
 	"github.com/holdfast-ha/holdfast/internal/quorum/pair/wal"
 )
 
@@ -12,6 +13,6 @@ func Command() *cobra.Command {
 		Use:   "pair",
 		Short: "Bring up the survivor of two etcd members without losing a write",
 	}
-	cmd.AddCommand(wal.Command())
+	cmd.AddCommand(wal.Command(), arbiter.Command())
 	return cmd
 }

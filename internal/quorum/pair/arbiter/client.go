@@ -96,7 +96,7 @@ func (c *Client) Seen() Record {
 // Change replaces was by next, whose generation, nonce, author and time it fills
 // in. The zero was means that there is no record yet.
 //
-// ErrLost: it was not changed, somebody else came first. ErrUnknown: it cannot
+// ErrLost: it is not what it was, somebody else came first. ErrUnknown: it cannot
 // be told yet whether it was changed; a Read will, once it succeeds. Any other error: it
 // was not changed.
 func (c *Client) Change(ctx context.Context, was Held, next Record) (Held, error) {
@@ -109,7 +109,9 @@ func (c *Client) Change(ctx context.Context, was Held, next Record) (Held, error
 	if err != nil {
 		return Held{}, err
 	}
-	version, err := c.store.Swap(ctx, was.version, data)
+	swapping, done := share(ctx)
+	version, err := c.store.Swap(swapping, was.version, data)
+	done()
 	switch {
 	case err == nil && version != "":
 		c.mu.Lock()
@@ -118,10 +120,22 @@ func (c *Client) Change(ctx context.Context, was Held, next Record) (Held, error
 			return Held{}, fmt.Errorf("%w: it was made, but may not be acted on: %w", ErrUnknown, err)
 		}
 		return Held{Record: next, version: version}, nil
-	case err == nil, errors.Is(err, ErrUnknown):
+	case err == nil, errors.Is(err, ErrUnknown), errors.Is(err, ErrLost):
+		// Lost to ourselves, too: a proxy that sent the change twice has the second
+		// answer only.
 		return c.settle(ctx, next, err)
 	}
 	return Held{}, fmt.Errorf("change %s: %w", c.store.Name(), err)
+}
+
+// share leaves a third of the time to find out how a change ended whose answer
+// does not come.
+func share(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)*2/3)
 }
 
 // settle finds out by a read how a change ended whose answer is missing.
@@ -133,6 +147,9 @@ func (c *Client) settle(ctx context.Context, next Record, cause error) (Held, er
 	case err == nil && now.Generation >= next.Generation:
 		// Ours may have come first and been replaced since; it does not hold any more.
 		return Held{}, fmt.Errorf("change %s: %w", c.store.Name(), ErrLost)
+	}
+	if errors.Is(cause, ErrLost) {
+		return Held{}, fmt.Errorf("change %s: %w", c.store.Name(), cause)
 	}
 	// Also where the old record is still there: the request may be under way.
 	return Held{}, fmt.Errorf("change %s: %w (%w)", c.store.Name(), ErrUnknown, errors.Join(cause, err))

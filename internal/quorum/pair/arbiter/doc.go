@@ -18,7 +18,8 @@
 //
 // # Rooms
 //
-// record.go is the record and its codec, store.go what a back end has to do,
-// client.go the rules, race.go the self-test. The back ends are s3, etcd, configmap and
-// http, each in its own package; open.go chooses one by its URL.
+// record.go is the record and its codec, client.go the rules, race.go the
+// self-test; package store says what a back end has to do. The back ends have packages of
+// their own (rest, s3, etcd, configmap); open.go chooses one by its URL. Package server
+// is an arbiter itself, which rest speaks to.
 package arbiter

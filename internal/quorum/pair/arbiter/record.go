@@ -10,6 +10,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/internal/quorum/pair/arbiter/store"
 	"github.com/holdfast-ha/holdfast/internal/quorum/pair/wal"
 )
 
@@ -17,7 +18,7 @@ import (
 const RecordVersion = 1
 
 // MaxRecord is the most bytes that a record may have. One of ours has some 400.
-const MaxRecord = 4 << 10
+const MaxRecord = store.MaxObject
 
 // State says who may serve.
 type State string

@@ -1,47 +1,18 @@
 package arbiter
 
-import (
-	"context"
-	"errors"
+import "github.com/holdfast-ha/holdfast/internal/quorum/pair/arbiter/store"
+
+// Version and Store are those of package store, where the back ends find them.
+type (
+	Version = store.Version
+	Store   = store.Store
 )
 
-// Version is a store's own name for one state of its object: an ETag, a revision,
-// a resourceVersion. Empty means that there is no object.
-type Version string
-
-// Store keeps one object of a few hundred bytes, and replaces it by
-// compare-and-swap. Every call has a deadline in ctx. A Store knows
-// nothing of records; Client does.
-//
-// Its errors wrap one of those below, so that a caller can tell what they mean
-// for a change that was asked for.
-type Store interface {
-	// Read returns the object and its version. An object that is not there is
-	// no error: nil and an empty version. It never answers from a cache, and
-	// returns nothing older than a Swap that has returned.
-	Read(ctx context.Context) ([]byte, Version, error)
-	// Swap replaces the object if it still has the version given, or
-	// makes it if that is empty and there is none. It returns the new version,
-	// or "" where only a read would tell. ErrLost: it has another version, nothing was
-	// changed. ErrUnknown: the answer did not come, perhaps it was changed.
-	// Any other error: nothing was changed.
-	// It is sent once; nothing below it repeats a write.
-	Swap(ctx context.Context, was Version, data []byte) (Version, error)
-	// Name says where the object is, without secrets, for log lines.
-	Name() string
-	// Close releases connections.
-	Close() error
-}
-
+// The errors of a Store, as package store has them.
 var (
-	// ErrLost: somebody else changed the object first.
-	ErrLost = errors.New("the record was changed by somebody else first")
-	// ErrUnknown: a change was sent and its answer did not come.
-	ErrUnknown = errors.New("the answer to a change did not come")
-	// ErrUnreachable: the arbiter did not answer, or not with sense. It may pass.
-	ErrUnreachable = errors.New("arbiter unreachable")
-	// ErrDenied: the arbiter refused the credentials. A person must mend it.
-	ErrDenied = errors.New("arbiter refused the credentials")
-	// ErrUnfit: the arbiter cannot do a compare-and-swap.
-	ErrUnfit = errors.New("arbiter unfit")
+	ErrLost        = store.ErrLost
+	ErrUnknown     = store.ErrUnknown
+	ErrUnreachable = store.ErrUnreachable
+	ErrDenied      = store.ErrDenied
+	ErrUnfit       = store.ErrUnfit
 )
