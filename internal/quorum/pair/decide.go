@@ -17,7 +17,7 @@ type Config struct {
 	// HeadStart is how much longer the member waits that neither led nor is
 	// preferred.
 	HeadStart time.Duration
-	// BootGrace is how much longer a member waits that has had no quorum since
+	// BootGrace is how much longer a member waits that has not met the peer since
 	// the agent began: both sites may be coming up.
 	BootGrace time.Duration
 	// StuckAfter is how long there must be no quorum before a peer that is
@@ -48,8 +48,8 @@ type State struct {
 	RefusedUntil time.Duration
 	// SawTwo says that the running etcd has had two voters under this process.
 	SawTwo bool
-	// Quorate says that there has been a quorum under this process.
-	Quorate bool
+	// Met says that the peer has been there under this process.
+	Met bool
 }
 
 // Action is the one thing to do next.
@@ -129,8 +129,8 @@ func (d *decision) remember() {
 	} else if d.v.Members.Known && d.v.Members.Voters == 2 {
 		d.s.SawTwo = true
 	}
-	if d.v.quorate() {
-		d.s.Quorate = true
+	if d.v.quorate() || d.v.PeerSeen > 0 {
+		d.s.Met = true
 	}
 	if d.s.Refusal != "" && d.v.Now >= d.s.RefusedUntil {
 		d.s.Refusal = ""
@@ -233,7 +233,7 @@ func (d *decision) paired() Plan {
 		case Empty:
 			return alarm("the data is gone; the peer has to claim before this member can join anew, as it does by itself once it has no quorum")
 		case Alone:
-			return alarm("the directory is that of a member alone, but the record says paired: an old copy; move it away, and the peer will take this member back")
+			return alarm("the directory is that of a member alone, but the record says paired: an old copy: move it away, and the peer takes this member back; if the peer was removed on purpose: holdfast pair claim")
 		case Unfit:
 			return alarm(v.Log.Detail)
 		}
@@ -277,7 +277,7 @@ func (d *decision) lostAfter() time.Duration {
 	if !d.v.Quorum.Led && d.cfg.Prefer != d.cfg.Self {
 		after += d.cfg.HeadStart
 	}
-	if !d.s.Quorate {
+	if !d.s.Met {
 		after += d.cfg.BootGrace
 	}
 	return after
@@ -289,8 +289,8 @@ func (d *decision) notYet(after time.Duration) string {
 	switch {
 	case lost < after:
 		return fmt.Sprintf("no quorum for %s of %s", round(lost), after)
-	case !d.v.answers():
-		return "no quorum, and the own etcd does not answer"
+	case !d.v.answers() && lost < d.cfg.StuckAfter:
+		return fmt.Sprintf("no quorum for %s, and the own etcd does not answer", round(lost))
 	case d.v.peerReachable() && lost < d.cfg.StuckAfter:
 		return fmt.Sprintf("no quorum for %s, but the peer's etcd can be reached; it counts as lost after %s", round(lost), d.cfg.StuckAfter)
 	}
@@ -316,6 +316,10 @@ func (d *decision) soloSelf() Plan {
 	case m.Known && m.Voters == 1 && m.SelfVoter:
 		if m.Learner != 0 && !d.rec.Held {
 			return Plan{Do: Promote, Why: "the peer is catching up", Read: restEvery}
+		}
+		if m.Learner != 0 {
+			// Somebody let it join: the record may say more by now.
+			return Plan{Do: Nothing, Why: "a person asked for this member alone, and the peer is there", Read: hurryEvery}
 		}
 		return Plan{Do: Nothing, Why: fmt.Sprintf("serves alone, generation %d", d.rec.Generation)}
 	case d.v.quorate() && m.Known && m.Voters == 2 && m.SelfVoter && d.rec.Held:

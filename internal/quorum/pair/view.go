@@ -91,8 +91,8 @@ type Quorum struct {
 	Confirmed time.Duration
 	// Led says that the own member was the leader then.
 	Led bool
-	// Answers is when the own member last answered its status, Leader whether it knew
-	// a leader.
+	// Answers is when the own member last answered, its status or at its raft
+	// listener; Leader whether it knew a leader by its status.
 	Answers time.Duration
 	Leader  bool
 }
