@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -30,8 +31,12 @@ type Refusal struct {
 
 // Dialect is what one kind of server has of its own. The zero value is plain HTTP.
 type Dialect struct {
+	// Name is what Object.Name says; "" is the URL.
+	Name string
 	// Authorize adds credentials to a request that carries body.
 	Authorize func(r *http.Request, body []byte) error
+	// Heard is told the header of each answer.
+	Heard func(http.Header)
 	// Explain reads an answer that is no success.
 	Explain func(status int, body []byte) Refusal
 }
@@ -54,7 +59,7 @@ func New(u url.URL, files creds.Files, d Dialect) (*Object, error) {
 	t := &http.Transport{
 		DialContext:            (&net.Dialer{KeepAlive: 5 * time.Second}).DialContext,
 		DisableCompression:     true, // a server that compresses weakens or changes the ETag
-		MaxIdleConnsPerHost:    2,
+		MaxIdleConnsPerHost:    16,   // as many as a self-test has at once
 		MaxResponseHeaderBytes: 64 << 10,
 		IdleConnTimeout:        idleTimeout,
 		TLSHandshakeTimeout:    10 * time.Second,
@@ -95,8 +100,16 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Name is the URL.
-func (o *Object) Name() string { return o.url.String() }
+// Name is the dialect's, or the URL.
+func (o *Object) Name() string {
+	if o.dialect.Name != "" {
+		return o.dialect.Name
+	}
+	return o.url.String()
+}
+
+// Key is the last part of the path.
+func (o *Object) Key() string { return path.Base(o.url.Path) }
 
 // Close drops kept connections.
 func (o *Object) Close() error {
@@ -109,6 +122,9 @@ func (o *Object) Beside(suffix string) (store.Store, error) {
 	next := *o
 	next.url.Path += suffix
 	next.url.RawPath = ""
+	if next.dialect.Name != "" {
+		next.dialect.Name += " (" + suffix + ")"
+	}
 	return &next, nil
 }
 
@@ -237,19 +253,23 @@ func (o *Object) send(ctx context.Context, method string, header http.Header, bo
 	for k, v := range header {
 		r.Header[k] = v
 	}
-	r.Header.Set("Cache-Control", "no-cache")
-	r.Header.Set("Accept-Encoding", "identity")
-	r.Header.Set("User-Agent", "holdfast")
 	if o.dialect.Authorize != nil {
 		if err := o.dialect.Authorize(r, body); err != nil {
 			return a, err
 		}
 	}
+	// After a signature was made: proxies change these.
+	r.Header.Set("Cache-Control", "no-cache")
+	r.Header.Set("Accept-Encoding", "identity")
+	r.Header.Set("User-Agent", "holdfast")
 	res, err := o.client.Do(r)
 	if err != nil {
 		return a, err
 	}
 	defer func() { _ = res.Body.Close() }()
+	if o.dialect.Heard != nil {
+		o.dialect.Heard(res.Header)
+	}
 	a.status, a.etag, a.location = res.StatusCode, res.Header.Get("ETag"), res.Header.Get("Location")
 	if strong(a.etag) {
 		a.version = store.Version(a.etag)
