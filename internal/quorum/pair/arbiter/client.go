@@ -48,6 +48,18 @@ type Held struct {
 // Read returns the record. ErrAbsent: there is none, and none was ever seen.
 // ErrRestored: there was one that it lacks. ErrUnreachable, ErrDenied: see Store.
 func (c *Client) Read(ctx context.Context) (Held, error) {
+	for {
+		before := c.Seen().Generation
+		held, err := c.read(ctx)
+		if !errors.Is(err, ErrRestored) || c.Seen().Generation == before {
+			return held, err
+		}
+		// A change of ours was made while the answer was on its way, so the answer
+		// may be older than what is known now with nothing gone back.
+	}
+}
+
+func (c *Client) read(ctx context.Context) (Held, error) {
 	data, version, err := c.store.Read(ctx)
 	if err != nil {
 		return Held{}, fmt.Errorf("read %s: %w", c.store.Name(), err)
