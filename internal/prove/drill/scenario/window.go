@@ -219,11 +219,7 @@ func takeover(t Timers) Window {
 // election is raft helping itself after a leader is gone: nobody campaigns
 // before one election timeout, and two candidates may split the first vote.
 func election(t Timers) Window {
-	return sum(0, append([]term{
-		{2 * t.Election, fmt.Sprintf("election 1–2 × %s", short(t.Election))},
-		{t.Election, "one split vote"},
-		{2 * t.RTT, "two round trips"},
-	}, t.seen()...))
+	return sum(0, append(electionTerms(t.Election, t.RTT), t.seen()...))
 }
 
 // flap is a takeover that may miss the first cut (it can end just before the

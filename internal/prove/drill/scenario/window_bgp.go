@@ -1,9 +1,6 @@
 package scenario
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // announced is how long a router may go on sending to a machine whose service
 // has failed its check: until the check says so, and the route is withdrawn.
@@ -23,33 +20,29 @@ func closed(t Timers) Window {
 // is counted from the last packet heard (RFC 5880, section 6.8.4), which came
 // before the machine fell silent.
 func detected(t Timers) Window {
-	d := BFDMultiplier * BFDInterval
-	w := t.routed(
-		term{d, fmt.Sprintf("BFD misses %d packets of %s:", BFDMultiplier, short(BFDInterval))},
-		term{t.Withdraw, "withdrawn from the router's table within"})
+	w := t.routed(append(bfdTerms(BFDMultiplier, BFDInterval),
+		term{t.Withdraw, "withdrawn from the router's table within"})...)
 	// The last packet may be an interval old, of which jitter takes up to a
 	// quarter (section 6.8.7).
-	w.Min = d - BFDInterval - t.luck()
+	w.Min = BFD(BFDMultiplier, BFDInterval).Min - t.luck()
 	return w
 }
 
 // holdTime is detected without BFD: the hold time counts from the last message, which
 // may be a keepalive time old (RFC 4271, sections 4.4 and 6.5).
 func holdTime(t Timers) Window {
-	w := t.routed(
-		term{DefaultHold, "hold time"},
-		term{t.Withdraw, "withdrawn from the router's table within"})
-	w.Min = DefaultHold - DefaultHold/3 - t.luck()
+	w := t.routed(append(holdTerms(DefaultHold),
+		term{t.Withdraw, "withdrawn from the router's table within"})...)
+	w.Min = Hold(DefaultHold, DefaultHold/3).Min - t.luck()
 	return w
 }
 
 // checked is announced with the check of the run without the agents.
 func checked(t Timers) Window {
-	w := t.routed(
-		term{PeerFall * PeerCheck, fmt.Sprintf("%d checks fail, one every %s:", PeerFall, short(PeerCheck))},
+	w := t.routed(append(checkTerms(PeerCheck, PeerFall),
 		term{t.Withdraw, "withdrawn from the router's table within"},
-		term{t.Script, "the script of the check itself"})
-	w.Min = (PeerFall-1)*PeerCheck - t.luck()
+		term{t.Script, "the script of the check itself"})...)
+	w.Min = Checks(PeerCheck, 0, PeerFall).Min - t.luck()
 	return w
 }
 

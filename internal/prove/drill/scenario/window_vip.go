@@ -14,11 +14,9 @@ func silent(t Timers) Window { return t.down(t.Advert) }
 func silentPeer(t Timers) Window { return t.down(t.PeerAdvert) }
 
 func (t Timers) down(advert time.Duration) Window {
-	skew := advert * (256 - BestBackup) / 256
-	w := t.lost(3*advert+skew,
-		term{3 * advert, fmt.Sprintf("three adverts of %s:", short(advert))},
-		term{skew, fmt.Sprintf("skew of priority %d:", BestBackup)})
-	w.Min = max(0, 2*advert+skew-2*t.Interval)
+	d := Adverts(advert, BestBackup)
+	w := t.lost(d.Max, advertTerms(advert, BestBackup)...)
+	w.Min = max(0, d.Min-2*t.Interval)
 	return w
 }
 
