@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/access/zonal"
 	"github.com/holdfast-ha/holdfast/internal/address/vip"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
+	"github.com/holdfast-ha/holdfast/internal/prove/check"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab"
 	"github.com/holdfast-ha/holdfast/internal/prove/probe"
@@ -27,6 +28,6 @@ func command() *cobra.Command {
 		Use:   "holdfast",
 		Short: "Keep a cluster answering while its network is half broken, and prove it",
 	}
-	root.AddCommand(leader.Command(), pair.Command(), balance.Command(), slices.Command(), zonal.Command(), vip.Command(), probe.Command(), lab.Command(), drill.Command())
+	root.AddCommand(leader.Command(), pair.Command(), balance.Command(), slices.Command(), zonal.Command(), vip.Command(), probe.Command(), lab.Command(), drill.Command(), check.Command())
 	return root
 }

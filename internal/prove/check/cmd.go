@@ -1,0 +1,188 @@
+package check
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ha/holdfast/internal/base/exit"
+	"github.com/holdfast-ha/holdfast/internal/base/file"
+	"github.com/holdfast-ha/holdfast/internal/prove/check/audit"
+	"github.com/holdfast-ha/holdfast/internal/prove/check/fact"
+	"github.com/holdfast-ha/holdfast/internal/prove/check/format"
+	"github.com/holdfast-ha/holdfast/internal/prove/check/rule"
+	"github.com/holdfast-ha/holdfast/internal/prove/check/rules"
+	"github.com/holdfast-ha/holdfast/internal/prove/check/source"
+)
+
+// options are the flags of `holdfast check`.
+type options struct {
+	node         bool
+	format       string
+	json         bool
+	out          string
+	failOn       string
+	baseline     string
+	suppressions string
+	only         []string
+}
+
+// Command is `holdfast check`.
+func Command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "check [TARGET]",
+		Short: "Find the single points of failure that are visible beforehand",
+		Long: `Find the single points of failure that are visible beforehand.
+
+TARGET is a directory of manifests, a file of them, a bundle of "check collect",
+or the directory it unpacks to. With --node it is the machine itself, whose
+settings are read: kubelet, static pods, keepalived, HAProxy, FRR and others.
+
+A rule whose facts are not there is not evaluated, and says what it needs. Each
+finding says what a fault will do, for how long, and which drill proves it.
+
+Exit code 0: nothing found that counts. 1: something was. 2: part of what was
+given could not be read, or wrong usage.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&o.node, "node", false, "read this machine's own files; TARGET is then the root of its file system (default /)")
+	f.StringVar(&o.format, "format", "text", "output: "+strings.Join(format.Names(), ", "))
+	f.BoolVar(&o.json, "json", false, "short for --format json")
+	f.StringVarP(&o.out, "output", "o", "", "write to this file, not to standard output")
+	f.StringVar(&o.failOn, "fail-on", "warning", "least severity of a finding that makes the check fail: note, warning or error")
+	f.StringVar(&o.baseline, "baseline", "", "a report written with --json; what it has is known and does not count")
+	f.StringVar(&o.suppressions, "suppressions", "", "file of findings that do not count, each with a reason and a last day")
+	f.StringSliceVar(&o.only, "rule", nil, "evaluate only these rules or groups")
+	cmd.AddCommand(explainCommand())
+	return cmd
+}
+
+func (o *options) run(cmd *cobra.Command, args []string) error {
+	if o.json {
+		o.format = "json"
+	}
+	write, err := format.For(o.format)
+	if err != nil {
+		return fmt.Errorf("--%w", err)
+	}
+	chosen, err := choose(o.only)
+	if err != nil {
+		return err
+	}
+	settings, err := o.audit()
+	if err != nil {
+		return err
+	}
+	facts, err := o.read(args)
+	if err != nil {
+		return err
+	}
+	report := audit.Evaluate(chosen, facts, settings)
+	if err := o.print(cmd.OutOrStdout(), write, report); err != nil {
+		return err
+	}
+	return verdict(report)
+}
+
+// verdict is the error whose code says what came of the audit.
+func verdict(r *audit.Report) error {
+	code := r.Code()
+	switch {
+	case code == exit.Good:
+		return nil
+	case len(r.Problems) > 0:
+		return exit.With(code, fmt.Errorf("check: could not tell: %d things could not be read, such as %s: %s", len(r.Problems), r.Problems[0].Where, r.Problems[0].What))
+	case code == exit.Unknown:
+		return exit.With(code, errors.New("check: could not tell: no rule had the facts it needs; is this the right target?"))
+	}
+	return exit.With(code, fmt.Errorf("check: %s", format.Summary(r)))
+}
+
+func (o *options) audit() (s audit.Options, err error) {
+	s.Now = time.Now()
+	if s.FailOn, err = rule.ParseSeverity(o.failOn); err != nil {
+		return s, fmt.Errorf("--fail-on: %w", err)
+	}
+	const most = 64 << 20
+	if o.baseline != "" {
+		data, err := file.Read(o.baseline, most)
+		if err != nil {
+			return s, fmt.Errorf("--baseline: %w", err)
+		}
+		if s.Baseline, err = audit.ReadBaseline(data, o.baseline); err != nil {
+			return s, err
+		}
+	}
+	if o.suppressions != "" {
+		data, err := file.Read(o.suppressions, most)
+		if err != nil {
+			return s, fmt.Errorf("--suppressions: %w", err)
+		}
+		if s.Suppressions, err = audit.ReadSuppressions(bytes.NewReader(data), o.suppressions); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+func (o *options) read(args []string) (*fact.Facts, error) {
+	target := ""
+	if len(args) > 0 {
+		target = args[0]
+	}
+	switch {
+	case o.node && target == "":
+		target = "/"
+	case target == "":
+		return nil, errors.New("check: no target; name a directory, a file or a bundle, or give --node")
+	}
+	if o.node {
+		return source.Node(target, source.DefaultLimits())
+	}
+	return source.Open(target, source.DefaultLimits())
+}
+
+func (o *options) print(w io.Writer, write format.Writer, r *audit.Report) error {
+	if o.out == "" {
+		return write(w, r)
+	}
+	var b bytes.Buffer
+	if err := write(&b, r); err != nil {
+		return err
+	}
+	if err := os.WriteFile(o.out, b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// choose picks rules by identifier or group; all of them by none.
+func choose(names []string) ([]rule.Rule, error) {
+	all := rules.All()
+	if len(names) == 0 {
+		return all, nil
+	}
+	var chosen []rule.Rule
+	for _, name := range names {
+		before := len(chosen)
+		for _, r := range all {
+			if strings.EqualFold(r.ID, name) || string(r.Group) == name {
+				chosen = append(chosen, r)
+			}
+		}
+		if len(chosen) == before {
+			return nil, fmt.Errorf("--rule %q: neither a rule nor a group; groups are %v", name, rule.Groups())
+		}
+	}
+	return slices.CompactFunc(chosen, func(a, b rule.Rule) bool { return a.ID == b.ID }), nil
+}

@@ -1,0 +1,164 @@
+package fact
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
+)
+
+// Kind names a kind of fact, as bundles and rules spell it.
+type Kind string
+
+// The kinds of facts that a rule may need. Those of the API are spelt as its
+// resources are.
+const (
+	Nodes          Kind = "nodes"
+	Pods           Kind = "pods"
+	Services       Kind = "services"
+	EndpointSlices Kind = "endpointslices"
+	Deployments    Kind = "deployments"
+	DaemonSets     Kind = "daemonsets"
+	StatefulSets   Kind = "statefulsets"
+	Leases         Kind = "leases"
+	PDBs           Kind = "poddisruptionbudgets"
+	Webhooks       Kind = "webhookconfigurations"
+	ConfigMaps     Kind = "configmaps"
+	// Custom is all objects of the groups in CustomGroups. Whether one kind of them
+	// could be read is told by Facts.KnownOf("custom/GROUP").
+	Custom Kind = "custom"
+	// Probes are recorded TLS handshakes and answers of /readyz.
+	Probes Kind = "probes"
+	// Etcd is the status of each member, as it says itself.
+	Etcd Kind = "etcd"
+	// Files are those of nodes, and the output of commands there.
+	Files Kind = "files"
+	// Kubeconfigs are those of clients, without their credentials.
+	Kubeconfigs Kind = "kubeconfigs"
+)
+
+// Problem is something that was given and could not be read. It makes the result
+// "could not tell": rules that needed it are not evaluated.
+type Problem struct {
+	Where string `json:"where"`
+	What  string `json:"what"`
+}
+
+// Facts is all that is known about one cluster.
+type Facts struct {
+	// Origin is what was read, for people.
+	Origin string
+	// Root is the path that files of Locations are below of; "" where there is none.
+	Root string
+	// Collected is when it was read from the cluster; zero where nobody knows.
+	Collected time.Time
+	// Server is the version of the apiserver, such as v1.35.2; "" where unknown.
+	Server string
+
+	Nodes          Set[corev1.Node]
+	Pods           Set[corev1.Pod]
+	Services       Set[corev1.Service]
+	EndpointSlices Set[discoveryv1.EndpointSlice]
+	Deployments    Set[appsv1.Deployment]
+	DaemonSets     Set[appsv1.DaemonSet]
+	StatefulSets   Set[appsv1.StatefulSet]
+	Leases         Set[coordinationv1.Lease]
+	PDBs           Set[policyv1.PodDisruptionBudget]
+	Webhooks       Set[Webhook]
+	ConfigMaps     Set[corev1.ConfigMap]
+	Custom         Set[Resource]
+	Probes         Set[Probe]
+	Etcd           Set[EtcdMember]
+	Files          Set[File]
+	Kubeconfigs    Set[Kubeconfig]
+	// StaticPods are those of the manifests among Files, with the file's own lines.
+	StaticPods Set[corev1.Pod]
+
+	// Parts tells of parts of a kind, such as configmaps/kube-system/kubeadm-config
+	// or files/a1.
+	Parts map[string]Known
+
+	Problems []Problem
+	// Ignored counts objects that no rule asks for, by kind.
+	Ignored map[string]int
+
+	zones map[string]string
+}
+
+// set is what all Sets can be asked.
+type set interface {
+	known() *Known
+	size() int
+}
+
+func (f *Facts) sets() map[Kind]set {
+	return map[Kind]set{
+		Nodes: &f.Nodes, Pods: &f.Pods, Services: &f.Services, EndpointSlices: &f.EndpointSlices,
+		Deployments: &f.Deployments, DaemonSets: &f.DaemonSets, StatefulSets: &f.StatefulSets,
+		Leases: &f.Leases, PDBs: &f.PDBs, Webhooks: &f.Webhooks, ConfigMaps: &f.ConfigMaps,
+		Custom: &f.Custom, Probes: &f.Probes, Etcd: &f.Etcd, Files: &f.Files, Kubeconfigs: &f.Kubeconfigs,
+	}
+}
+
+// Kinds lists every kind of fact.
+func Kinds() []Kind {
+	var all []Kind
+	for k := range (&Facts{}).sets() {
+		all = append(all, k)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// KnownOf says how much is known of a kind, or of a part of one ("files/a1").
+func (f *Facts) KnownOf(key string) Known {
+	if k, ok := f.Parts[key]; ok {
+		return k
+	}
+	s, ok := f.sets()[Kind(key)]
+	if !ok {
+		return Known{Unknown, "nobody looked for " + key}
+	}
+	k := *s.known()
+	if k.State == Unknown && k.Why == "" {
+		k.Why = fmt.Sprintf("%s has no %s", f.Origin, key)
+	}
+	return k
+}
+
+// Count is how many objects of a kind there are.
+func (f *Facts) Count(kind Kind) int {
+	if s, ok := f.sets()[kind]; ok {
+		return s.size()
+	}
+	return 0
+}
+
+// Declare says how much is known of a kind or a part of one. Of a kind of which
+// objects were read, only that it could not be read whole is new.
+func (f *Facts) Declare(key string, k Known) {
+	s, ok := f.sets()[Kind(key)]
+	switch {
+	case !ok:
+		if f.Parts == nil {
+			f.Parts = map[string]Known{}
+		}
+		f.Parts[key] = k
+	case k.State == Unknown:
+		*s.known() = k
+	case s.size() > 0:
+		s.known().State = Present
+	default:
+		*s.known() = Known{State: Absent}
+	}
+}
+
+// Note records a problem.
+func (f *Facts) Note(where, format string, args ...any) {
+	f.Problems = append(f.Problems, Problem{where, fmt.Sprintf(format, args...)})
+}
