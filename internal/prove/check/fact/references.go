@@ -131,15 +131,14 @@ func fromPodSpec(name string, spec *corev1.PodSpec, at Location, add adds) {
 
 // ownerOf is the name of what made a pod: of a Deployment's that of the Deployment.
 func ownerOf(p *corev1.Pod) string {
-	for _, o := range p.OwnerReferences {
-		if o.Kind == "ReplicaSet" {
-			if i := strings.LastIndexByte(o.Name, '-'); i > 0 {
-				return o.Name[:i]
-			}
-		}
-		return o.Name
+	if len(p.OwnerReferences) == 0 {
+		return p.Name
 	}
-	return p.Name
+	o := p.OwnerReferences[0]
+	if i := strings.LastIndexByte(o.Name, '-'); o.Kind == "ReplicaSet" && i > 0 {
+		return o.Name[:i]
+	}
+	return o.Name
 }
 
 // nodeKubeconfigs are kubeconfigs of components, by path, and whose they are.

@@ -84,7 +84,6 @@ type reader struct {
 	// broken are the kinds that could not be read whole, and why.
 	broken map[fact.Kind]string
 	more   int
-	strip  string // the directory that all of a must-gather is in
 }
 
 func read(t tree, origin string, limits Limits) (*fact.Facts, error) {
