@@ -22,6 +22,9 @@ type Plan struct {
 	Known uint64 `json:"known_commit"`
 	// Members are those of the last entry's configuration.
 	Members []Member `json:"members"`
+	// Others are all but self that are members at Known, or were made so after it: who may
+	// have a say, whatever becomes of the entries behind Known.
+	Others []Member `json:"-"`
 
 	// Alone says that self is the only member already: there is nothing to do.
 	Alone bool `json:"alone"`
@@ -119,6 +122,7 @@ func state(f found) (Plan, timeline, error) {
 	if err != nil {
 		return p, t, err
 	}
+	p.Others = sorted(t.others)
 	p.Members, p.Alone = sorted(t.end), len(t.others) == 0 && t.selfVotes
 	if len(f.rest) > 0 {
 		p.Repair = &tear{Offset: f.end, Bytes: int64(len(f.rest)), Why: f.cut.Error()}

@@ -1,0 +1,319 @@
+package pair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-ha/holdfast/internal/quorum/pair/arbiter"
+	"github.com/holdfast-ha/holdfast/internal/quorum/pair/supervise"
+	"github.com/holdfast-ha/holdfast/internal/quorum/pair/wal"
+)
+
+const (
+	// stopGrace is how long a loser's etcd may take to stop before it is killed. It
+	// has no quorum then, so it waits for requests that cannot end.
+	stopGrace = 300 * time.Millisecond
+	// barrierTimeout bounds the write that both members have to acknowledge.
+	barrierTimeout = 2 * time.Second
+	// memberTimeout bounds a change of the membership.
+	memberTimeout = 3 * time.Second
+	// askAgain is how long a refusal lasts that may pass by itself.
+	askAgain = 30 * time.Second
+)
+
+// act does what a plan says, which was decided on v and the record was. After an error, or when it was cut short, the next
+// decision looks anew.
+func (a *Agent) act(ctx context.Context, p Plan, v View, was arbiter.Held) error {
+	switch p.Do {
+	case Start:
+		return a.start(ctx, supervise.Mode{})
+	case Stop:
+		grace := stopGrace
+		if a.obs.see().Arbiter.Record.SoloOf(a.settings.Name) {
+			grace = 0 // for surgery: what is acknowledged is synced, and clients wait
+		}
+		if err := a.sup.Stop(ctx, grace); err != nil {
+			return fmt.Errorf("stop etcd: %w", err)
+		}
+		a.obs.restarted(false)
+		a.obs.lookAgain(ctx)
+		return nil
+	case Create:
+		if p.Barrier {
+			if err := a.barrier(ctx, v.Members); err != nil {
+				return err
+			}
+		}
+		return a.write(ctx, p, was)
+	case Pair:
+		if err := a.barrier(ctx, v.Members); err != nil {
+			return err
+		}
+		return a.write(ctx, p, was)
+	case Claim, GiveBack:
+		return a.write(ctx, p, was)
+	case Edit:
+		return a.edit(ctx)
+	case Expel:
+		return a.expel(ctx)
+	case Promote:
+		return a.promote(ctx)
+	case SetAside:
+		return a.setAside(ctx)
+	case Join:
+		return a.join(ctx)
+	}
+	return fmt.Errorf("no such action %q", p.Do)
+}
+
+func (a *Agent) start(ctx context.Context, mode supervise.Mode) error {
+	err := a.sup.Start(ctx, mode)
+	if err != nil {
+		return fmt.Errorf("start etcd: %w", err)
+	}
+	a.obs.restarted(true)
+	return nil
+}
+
+// write changes the record, and keeps the licence that comes with a claim.
+func (a *Agent) write(ctx context.Context, p Plan, was arbiter.Held) error {
+	ctx, cancel := context.WithTimeout(ctx, arbiterTimeout)
+	defer cancel()
+	held, err := a.arbiter.Change(ctx, was, p.Next)
+	if err != nil {
+		a.rereadSoon()
+	}
+	if errors.Is(err, arbiter.ErrLost) {
+		a.log.Info("somebody else changed the record first", "do", string(p.Do))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	if p.Do == Claim {
+		a.state.Licence, a.state.FromPaired = held.Nonce, was.State == arbiter.Paired
+	}
+	a.mu.Unlock()
+	a.obs.changed(held)
+	return nil
+}
+
+// rereadSoon makes the record count as old.
+func (a *Agent) rereadSoon() {
+	a.obs.mu.Lock()
+	defer a.obs.mu.Unlock()
+	a.obs.readWithin, a.obs.tried = time.Millisecond, 0
+}
+
+// barrier makes a write that both of m have to acknowledge: they are the only voters
+// before it and after it, by the word of a quorum.
+func (a *Agent) barrier(ctx context.Context, m Members) error {
+	ctx, cancel := context.WithTimeout(ctx, barrierTimeout)
+	defer cancel()
+	cli, err := a.obs.member().Client(ctx)
+	if err != nil {
+		return err
+	}
+	if err := areTwo(ctx, cli, m); err != nil {
+		return err
+	}
+	if _, err := cli.Put(ctx, a.settings.Prefix+"/barrier", a.settings.Name+" "+arbiter.NewNonce()); err != nil {
+		return fmt.Errorf("write that both members have to take: %w", err)
+	}
+	return areTwo(ctx, cli, m)
+}
+
+// areTwo checks through a quorum that the two of m are the voters, and nobody else.
+func areTwo(ctx context.Context, cli *clientv3.Client, m Members) error {
+	r, err := cli.MemberList(ctx)
+	if err != nil {
+		return fmt.Errorf("list members: %w", err)
+	}
+	var voters []wal.ID
+	for _, e := range r.Members {
+		if !e.IsLearner {
+			voters = append(voters, wal.ID(e.ID))
+		}
+	}
+	if len(voters) != 2 || !slices.Contains(voters, m.Self) || !slices.Contains(voters, m.Peer) {
+		return fmt.Errorf("the voters are %v, not %v and %v; looking again", voters, m.Self, m.Peer)
+	}
+	return nil
+}
+
+// edit makes self the only member. The licence is used up by it.
+func (a *Agent) edit(ctx context.Context) error {
+	begun := time.Now()
+	plan, err := wal.Edit(a.dir, wal.Options{})
+	var refusal *wal.Refusal
+	if errors.As(err, &refusal) {
+		until := forever
+		if refusal.Reason == wal.NoSpace || refusal.Reason == wal.Running {
+			until = a.clock() + askAgain
+		}
+		a.mu.Lock()
+		a.state.Refusal, a.state.RefusedUntil = refusal.Error(), until
+		a.mu.Unlock()
+	}
+	if err != nil {
+		return fmt.Errorf("edit the log: %w", err)
+	}
+	a.mu.Lock()
+	a.state.Licence, a.state.FromPaired = "", false
+	a.mu.Unlock()
+	a.log.Info("the log is edited: this member is the only one", "removed", len(plan.Remove), "commit", plan.Commit,
+		"took", time.Since(begun).Round(time.Millisecond), "copy", plan.Copy)
+	a.stats.edits.Observe(time.Since(begun).Seconds())
+	a.obs.change(func(v *View) bool { v.Log = Log{}; return true })
+	return a.obs.lookLog(ctx)
+}
+
+// expel takes the peer out through the cluster, as the leader.
+func (a *Agent) expel(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	own := a.obs.member()
+	s, err := own.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Leader != s.Member {
+		return a.peer.MoveLeader(ctx, s.Member)
+	}
+	v := a.obs.see()
+	if v.Members.Peer == 0 {
+		return errors.New("the peer's id is not known")
+	}
+	cli, err := own.Client(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := cli.MemberRemove(ctx, uint64(v.Members.Peer)); err != nil {
+		return fmt.Errorf("remove %s from the cluster: %w", a.settings.Peer.Name, err)
+	}
+	return a.lookMembers(ctx)
+}
+
+// promote makes the learner a voter, if it has caught up.
+func (a *Agent) promote(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	learner := a.obs.see().Members.Learner
+	cli, err := a.obs.member().Client(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = cli.MemberPromote(ctx, uint64(learner))
+	if errors.Is(err, rpctypes.ErrMemberLearnerNotReady) {
+		a.followProgress(ctx, cli, learner)
+		a.hold(200 * time.Millisecond)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("promote %s: %w", a.settings.Peer.Name, err)
+	}
+	return a.lookMembers(ctx)
+}
+
+// lookMembers reads the membership after it was changed here, so that the next
+// decision knows.
+func (a *Agent) lookMembers(ctx context.Context) error {
+	a.obs.change(func(v *View) bool {
+		v.Members = Members{}
+		a.obs.membersAt = -membersEvery
+		return false
+	})
+	return a.obs.lookStatus(ctx)
+}
+
+// followProgress notes how far the learner's log is, for people.
+func (a *Agent) followProgress(ctx context.Context, cli *clientv3.Client, learner wal.ID) {
+	own, err := a.obs.member().Status(ctx)
+	if err != nil || own.Index == 0 {
+		return
+	}
+	s, err := a.peer.Status(ctx)
+	if err != nil || wal.ID(s.Member) != learner {
+		return
+	}
+	a.obs.mu.Lock()
+	a.obs.progress = min(1, float64(s.Index)/float64(own.Index))
+	a.obs.mu.Unlock()
+}
+
+// setAside moves the own directory away; the survivor has all that counts.
+func (a *Agent) setAside(ctx context.Context) error {
+	tag := fmt.Sprintf("g%d.%s", a.obs.see().Arbiter.Record.Generation, time.Now().UTC().Format("20060102.150405"))
+	copied, err := supervise.SetAside(a.sup.Describe(), tag)
+	if err != nil {
+		return fmt.Errorf("move the data aside: %w", err)
+	}
+	if err := replace(filepath.Join(a.settings.StateDir, asideFile), []byte(tag+"\n")); err != nil {
+		return fmt.Errorf("remember where the data is: %w", err)
+	}
+	a.log.Warn("the data of this member is moved aside: the survivor serves without it", "to", copied)
+	a.obs.change(func(v *View) bool { v.Log = Log{}; return true })
+	return a.obs.lookLog(ctx)
+}
+
+// asideFile holds the tag of the newest data moved aside.
+const asideFile = "aside"
+
+// prune removes older data that was moved aside, once the two are a pair again
+// with what came after it. The newest stays.
+func (a *Agent) prune(v View) {
+	r := v.Arbiter.Record
+	if r.State != arbiter.Paired || !v.quorate() || a.pruned == r.Generation {
+		return
+	}
+	a.pruned = r.Generation
+	tag, err := os.ReadFile(filepath.Join(a.settings.StateDir, asideFile))
+	if err != nil {
+		return // nothing was moved aside
+	}
+	if err := supervise.Prune(a.sup.Describe(), strings.TrimSpace(string(tag))); err != nil {
+		a.log.Warn("older data that was moved aside cannot be removed; remove it by hand if the disk is small", "error", err.Error())
+	}
+}
+
+// join adds self to the survivor's cluster as a learner, and starts etcd.
+func (a *Agent) join(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*memberTimeout)
+	defer cancel()
+	cli, err := a.peer.Client(ctx)
+	if err != nil {
+		return err
+	}
+	if stale := a.obs.see().Survivor.Stale; stale != 0 {
+		// Added before, and its directory is gone.
+		if _, err := cli.MemberRemove(ctx, uint64(stale)); err != nil && !errors.Is(err, rpctypes.ErrMemberNotFound) {
+			return fmt.Errorf("remove the entry of this member at %s: %w", a.settings.Peer.Name, err)
+		}
+	}
+	own := a.sup.Describe()
+	r, err := cli.MemberAddAsLearner(ctx, own.AdvertisePeer)
+	if err != nil {
+		return fmt.Errorf("join %s as a learner: %w", a.settings.Peer.Name, err)
+	}
+	var cluster []string
+	for _, m := range r.Members {
+		name := m.Name
+		if m.ID == r.Member.ID {
+			name = own.Name
+		}
+		for _, u := range m.PeerURLs {
+			cluster = append(cluster, name+"="+u)
+		}
+	}
+	return a.start(ctx, supervise.Mode{Existing: true, InitialCluster: strings.Join(cluster, ",")})
+}
