@@ -49,7 +49,7 @@ type Agent struct {
 }
 
 type loops struct {
-	decide, process, log, quorum, status, peer, arbiter, survivor, clients *loop.Loop
+	decide, process, log, quorum, status, peer, arbiter, trial, survivor, clients *loop.Loop
 }
 
 func newLoops(log *slog.Logger) loops {
@@ -59,7 +59,7 @@ func newLoops(log *slog.Logger) loops {
 	return loops{
 		decide: every("decide", decideEvery), process: every("process", processEvery), log: every("log", processEvery),
 		quorum: every("quorum", quorumEvery), status: every("status", statusEvery), peer: every("peer", probeEvery),
-		arbiter: every("arbiter", processEvery), survivor: every("survivor", survivorEvery), clients: every("clients", clientsEvery),
+		arbiter: every("arbiter", processEvery), trial: every("trial", time.Second), survivor: every("survivor", survivorEvery), clients: every("clients", clientsEvery),
 	}
 }
 
@@ -102,8 +102,9 @@ func New(settings Settings, sup supervise.Supervisor, ready func(string, error),
 	}
 	a.obs = &observer{
 		clock: clock, nudge: a.loops.decide.Nudge, settings: settings, sup: sup, dir: a.dir, arbiter: a.arbiter,
-		peer: a.peer, prober: prober, listener: listener, readWithin: hurryEvery,
+		peer: a.peer, store: a.store, prober: prober, listener: listener, readWithin: hurryEvery,
 	}
+	a.obs.view.Arbiter.Untried = notTried
 	if a.obs.own, err = etcd.Dial(settings.Etcd.Endpoint, settings.access()); err != nil {
 		return nil, err
 	}
@@ -122,6 +123,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	start(a.loops.status, a.obs.lookStatus)
 	start(a.loops.peer, a.obs.lookPeer)
 	start(a.loops.arbiter, a.obs.lookArbiter)
+	start(a.loops.trial, a.obs.tryArbiter)
 	start(a.loops.survivor, a.obs.lookSurvivor)
 	start(a.loops.clients, a.obs.lookClients)
 	start(a.loops.decide, a.round)

@@ -199,6 +199,9 @@ func (d *decision) wrong(why string) Plan {
 
 // absent is for an arbiter that never had a record.
 func (d *decision) absent() Plan {
+	if p, ok := d.untrusted("no record is made"); !ok && (d.v.Process.Running || d.v.Arbiter.Unfit != "") {
+		return p
+	}
 	if !d.v.Process.Running {
 		switch d.v.Log.Content {
 		case Unread:
@@ -206,6 +209,9 @@ func (d *decision) absent() Plan {
 		case Unfit:
 			return alarm(d.v.Log.Detail)
 		case Alone:
+			if p, ok := d.untrusted("no record is made"); !ok {
+				return p
+			}
 			// A single member becomes half of a pair. The record comes first:
 			// of two that think so only one can make it.
 			return Plan{Do: Create, Next: d.next(arbiter.Solo, d.v.Log.Cluster, d.v.Log.Self, 0), Why: "first record, for a member that is alone"}
@@ -297,7 +303,22 @@ func (d *decision) notYet(after time.Duration) string {
 	return ""
 }
 
+// untrusted is what to do instead of a change of the record while the arbiter is not
+// known to be fit for it.
+func (d *decision) untrusted(what string) (Plan, bool) {
+	switch a := d.v.Arbiter; {
+	case a.Unfit != "":
+		return alarm(what + ": " + a.Unfit), false
+	case a.Untried != "":
+		return wait(what + " before the arbiter has been tried: " + a.Untried), false
+	}
+	return Plan{}, true
+}
+
 func (d *decision) claim(why string) Plan {
+	if p, ok := d.untrusted(why + "; no claim"); !ok {
+		return p
+	}
 	next := d.rec
 	next.State, next.Survivor = arbiter.Solo, d.cfg.Self
 	if id := d.v.Members.Self; id != 0 {
@@ -391,68 +412,6 @@ func (d *decision) giveBack() Plan {
 	next.State, next.Survivor, next.Held, next.Forced = arbiter.Paired, "", false, false
 	return Plan{Do: GiveBack, Next: next, Alarm: true, Why: "this member cannot survive: " + d.s.Refusal}
 }
-
-// soloPeer is for the record that lets only the peer serve.
-func (d *decision) soloPeer() Plan {
-	if d.v.Process.Running {
-		return d.soloPeerRunning()
-	}
-	v := d.v
-	switch {
-	case v.Log.Content == Unread:
-		return wait("the directory has not been read yet")
-	case v.since(v.Survivor.Answered) >= 2*fresh:
-		return Plan{Do: Nothing, Read: time.Second, Why: fmt.Sprintf("%s serves alone, generation %d; its etcd does not answer here", d.cfg.Peer, d.rec.Generation)}
-	case v.Survivor.Cluster != d.rec.Cluster:
-		return alarm(fmt.Sprintf("what answers at %s is of cluster %s, the record of %s", d.cfg.Peer, v.Survivor.Cluster, d.rec.Cluster))
-	case v.Log.Content != Empty && v.Log.Content != Alone && v.Log.Cluster == d.rec.Cluster && v.Survivor.lists(v.Log.Self):
-		return d.rejoined()
-	case d.rec.Held:
-		return Plan{Do: Nothing, Read: time.Second, Why: d.cfg.Peer + " serves alone because a person asked for it; holdfast pair release ends that"}
-	case v.Survivor.Answered <= v.Process.Since:
-		// Before this one was stopped it may have had its quorum with it.
-		return wait("the survivor has to answer once more without this member")
-	case v.Log.Content != Empty:
-		return Plan{Do: SetAside, Why: fmt.Sprintf("%s serves without this member", d.cfg.Peer)}
-	}
-	return Plan{Do: Join, Why: fmt.Sprintf("%s serves and has no such member", d.cfg.Peer)}
-}
-
-// rejoined is for a stopped member that the survivor knows.
-func (d *decision) rejoined() Plan {
-	if d.v.Log.Content == Unfit {
-		return alarm(d.v.Log.Detail)
-	}
-	if !d.v.Log.Learner && len(d.v.Survivor.Members) != 2 {
-		return wait("the survivor's membership is not of two")
-	}
-	return Plan{Do: Start, Why: "the survivor has this member"}
-}
-
-func (d *decision) soloPeerRunning() Plan {
-	v, m := d.v, d.v.Members
-	switch {
-	case m.Known && m.Voters == 1 && m.SelfVoter:
-		return Plan{Do: Stop, Alarm: true, Why: fmt.Sprintf("%s may serve alone, this member not (generation %d)", d.cfg.Peer, d.rec.Generation)}
-	case v.quorate():
-		return Plan{Do: Nothing, Read: hurryEvery, Why: "a quorum with the survivor stands"}
-	case v.Quorum.Leader && v.answers() && v.Survivor.lists(m.Self):
-		return Plan{Do: Nothing, Read: hurryEvery, Why: "catching up with " + d.cfg.Peer}
-	case v.Survivor.lists(m.Self) && v.since(v.Survivor.Answered) < 2*fresh:
-		return wait("the survivor has this member; waiting for its leader")
-	case !m.Known && v.since(v.Process.Since) < joinGrace:
-		return wait("etcd is starting")
-	case d.cfg.ServeStale && (v.since(v.Survivor.Answered) >= 2*fresh || d.rec.Held):
-		return Plan{Do: Nothing, Read: hurryEvery, Why: "serves stale reads until the survivor answers"}
-	}
-	return Plan{Do: Stop, Why: fmt.Sprintf("%s serves alone, generation %d", d.cfg.Peer, d.rec.Generation)}
-}
-
-// joinGrace is how long a member that joins may take to say who it is.
-const joinGrace = 30 * time.Second
-
-// forever is when a refusal ends that no wait mends.
-const forever time.Duration = 1<<63 - 1
 
 // next is a record of this pair in another state.
 func (d *decision) next(state arbiter.State, cluster, self, peer wal.ID) arbiter.Record {

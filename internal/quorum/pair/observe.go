@@ -45,6 +45,7 @@ type observer struct {
 	clock    func() time.Duration
 	nudge    func()
 	settings Settings
+	store    arbiter.Store
 	sup      supervise.Supervisor
 	dir      wal.Dir
 	arbiter  *arbiter.Client
@@ -64,6 +65,8 @@ type observer struct {
 	pid        int     // 0: not known yet
 	ended      string  // how the process last ended
 	membersAt  time.Duration
+	raced      bool // the arbiter has shown that its compare-and-swap is one
+	apart      bool // and that it does not rest on the pair
 }
 
 // see returns the view as of now.
@@ -357,7 +360,7 @@ func (o *observer) learn(sent time.Duration, held arbiter.Held, err error) {
 				return false // a newer answer came first
 			}
 			o.held = held
-			*a = Arbiter{Known: true, Record: held.Record, Asked: sent}
+			*a = Arbiter{Known: true, Record: held.Record, Asked: sent, Untried: a.Untried, Unfit: a.Unfit}
 		case errors.Is(err, arbiter.ErrRestored), errors.Is(err, arbiter.ErrUnreadable), errors.Is(err, arbiter.ErrUnfit):
 			a.Trouble, a.Detail = Wrong, err.Error()
 		default:
@@ -367,11 +370,63 @@ func (o *observer) learn(sent time.Duration, held arbiter.Held, err error) {
 	})
 }
 
+const (
+	// raceTimeout and restsTimeout bound the trials of the arbiter.
+	raceTimeout, restsTimeout = 30 * time.Second, 10 * time.Second
+	// notTried is said until the first trial has come to an end.
+	notTried = "that has just begun"
+)
+
+// tryArbiter finds out, once, whether the arbiter may decide.
+func (o *observer) tryArbiter(ctx context.Context) error {
+	v := o.see()
+	if !v.Arbiter.Known || v.Arbiter.Trouble != Readable {
+		return nil // the read says why
+	}
+	if !o.raced {
+		ctx, cancel := context.WithTimeout(ctx, raceTimeout)
+		defer cancel()
+		_, err := arbiter.Race(ctx, o.store, arbiter.RoundsAtStart)
+		o.judge(err)
+		o.raced = err == nil
+		return err
+	}
+	if o.apart || !v.quorate() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, restsTimeout)
+	defer cancel()
+	cli, err := o.member().Client(ctx)
+	if err != nil {
+		return err
+	}
+	err = arbiter.Rests(ctx, o.store, cli)
+	if err == nil || errors.Is(err, arbiter.ErrUnfit) {
+		o.judge(err)
+	}
+	o.apart = err == nil
+	return err
+}
+
+// judge takes the outcome of a trial.
+func (o *observer) judge(err error) {
+	o.change(func(v *View) bool {
+		v.Arbiter.Untried, v.Arbiter.Unfit = "", ""
+		switch {
+		case errors.Is(err, arbiter.ErrUnfit):
+			v.Arbiter.Unfit = err.Error()
+		case err != nil:
+			v.Arbiter.Untried = err.Error()
+		}
+		return true
+	})
+}
+
 // changed takes the record that an own change made.
 func (o *observer) changed(held arbiter.Held) {
 	o.change(func(v *View) bool {
 		o.held = held
-		v.Arbiter = Arbiter{Known: true, Record: held.Record, Asked: v.Arbiter.Asked}
+		v.Arbiter = Arbiter{Known: true, Record: held.Record, Asked: v.Arbiter.Asked, Untried: v.Arbiter.Untried, Unfit: v.Arbiter.Unfit}
 		return true
 	})
 }

@@ -51,6 +51,9 @@ type Arbiter struct {
 	Trouble Trouble
 	// Detail is the error behind Trouble.
 	Detail string
+	// Untried is why it is not known yet whether its compare-and-swap is one, or
+	// empty; Unfit why it may not decide, or empty.
+	Untried, Unfit string
 }
 
 // Process is the etcd process.
