@@ -1,6 +1,7 @@
 package arbiter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,5 +165,9 @@ func (c *Client) settle(ctx context.Context, next Record, cause error) (Held, er
 		return Held{}, fmt.Errorf("change %s: %w", c.store.Name(), cause)
 	}
 	// Also where the old record is still there: the request may be under way.
-	return Held{}, fmt.Errorf("change %s: %w (%w)", c.store.Name(), ErrUnknown, errors.Join(cause, err))
+	cause = cmp.Or(cause, ErrUnknown)
+	if err == nil {
+		return Held{}, fmt.Errorf("change %s: %w; a read has generation %d still", c.store.Name(), cause, now.Generation)
+	}
+	return Held{}, fmt.Errorf("change %s: %w, nor to a read: %w", c.store.Name(), cause, err)
 }

@@ -179,7 +179,7 @@ func (o *Object) Read(ctx context.Context) ([]byte, store.Version, error) {
 
 // get asks one member after the other, each for its share of the time.
 func (o *Object) get(ctx context.Context) (*clientv3.GetResponse, error) {
-	var all []error
+	var all error
 	for left := len(o.ring.members); left > 0; left-- {
 		at, m := o.ring.now()
 		r, err := ask(ctx, m, left, func(ctx context.Context, c *clientv3.Client) (*clientv3.GetResponse, error) {
@@ -189,12 +189,16 @@ func (o *Object) get(ctx context.Context) (*clientv3.GetResponse, error) {
 			return r, nil
 		}
 		o.ring.away(at)
-		all = append(all, o.refusal(err, store.ErrUnreachable))
+		if err = o.refusal(err, store.ErrUnreachable); all == nil {
+			all = err
+		} else {
+			all = fmt.Errorf("%w; %w", all, err)
+		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, errors.Join(all...)
+	return nil, all
 }
 
 // ask makes a call of one member, within its share of the time: 1/left of it.
@@ -206,7 +210,7 @@ func ask[T any](ctx context.Context, m *member.Member, left int, call func(conte
 	}
 	c, err := m.Client(ctx)
 	if err != nil {
-		return answer, errUnsent{err}
+		return answer, errUnsent{member.Explain(err)}
 	}
 	if !connected(ctx, c.ActiveConnection()) {
 		return answer, errUnsent{why(ctx, m)}

@@ -208,6 +208,7 @@ var known = map[string]rest.Refusal{
 	"AuthorizationHeaderMalformed": {Kind: store.ErrDenied, Text: "signed for the wrong region; correct region in the URL"},
 	"AccessDenied":                 {Kind: store.ErrDenied, Text: "grant s3:GetObject and s3:PutObject on the key and s3:ListBucket on the bucket (without it, what is not there is denied)"},
 	"InvalidAccessKeyId":           {Kind: store.ErrDenied, Text: "the server does not know the access key; renew credentialsFile"},
+	"XAdminUserNotFound":           {Kind: store.ErrDenied, Text: "the server does not know the access key; renew credentialsFile"}, // versitygw's
 	"SignatureDoesNotMatch":        {Kind: store.ErrDenied, Text: "the secret key is not the access key's, or a proxy changes requests"},
 	"ExpiredToken":                 {Kind: store.ErrDenied, Text: "renew credentialsFile"},
 	"InvalidToken":                 {Kind: store.ErrDenied, Text: "renew credentialsFile"},
