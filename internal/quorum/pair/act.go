@@ -76,13 +76,41 @@ func (a *Agent) act(ctx context.Context, p Plan, v View, was arbiter.Held) error
 }
 
 func (a *Agent) start(ctx context.Context, mode supervise.Mode) error {
-	err := a.sup.Start(ctx, mode)
-	if err != nil {
+	if err := a.sup.Start(ctx, mode); err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
 	a.obs.restarted(true)
+	a.starts.note(a.clock())
 	return nil
 }
+
+// starts spaces the starts of an etcd that ends again and again.
+type starts struct {
+	last, pause time.Duration
+}
+
+const (
+	leastPause = 500 * time.Millisecond
+	mostPause  = 15 * time.Second
+	// calmAfter is how long etcd has to run for its next start to be the first.
+	calmAfter = 30 * time.Second
+)
+
+// note begins a run.
+func (s *starts) note(now time.Duration) {
+	if s.last > 0 && now-s.last < calmAfter {
+		s.pause = min(max(2*s.pause, leastPause), mostPause)
+	} else {
+		s.pause = 0
+	}
+	s.last = now
+}
+
+// afresh is for a directory that is another one now.
+func (s *starts) afresh() { *s = starts{} }
+
+// wait is how long the next start has to wait.
+func (s *starts) wait(now time.Duration) time.Duration { return max(0, s.last+s.pause-now) }
 
 // write changes the record, and keeps the licence that comes with a claim.
 func (a *Agent) write(ctx context.Context, p Plan, was arbiter.Held) error {
@@ -127,7 +155,8 @@ func (a *Agent) barrier(ctx context.Context, m Members) error {
 	if err := areTwo(ctx, cli, m); err != nil {
 		return err
 	}
-	if _, err := cli.Put(ctx, a.settings.Prefix+"/barrier", a.settings.Name+" "+arbiter.NewNonce()); err != nil {
+	// A deletion goes through the log like any write, and is allowed when the database is full.
+	if _, err := cli.Delete(ctx, a.settings.Prefix+"/barrier"); err != nil {
 		return fmt.Errorf("write that both members have to take: %w", err)
 	}
 	return areTwo(ctx, cli, m)
@@ -174,6 +203,7 @@ func (a *Agent) edit(ctx context.Context) error {
 	a.log.Info("the log is edited: this member is the only one", "removed", len(plan.Remove), "commit", plan.Commit,
 		"took", time.Since(begun).Round(time.Millisecond), "copy", plan.Copy)
 	a.stats.edits.Observe(time.Since(begun).Seconds())
+	a.starts.afresh()
 	a.obs.change(func(v *View) bool { v.Log = Log{}; return true })
 	return a.obs.lookLog(ctx)
 }
@@ -222,6 +252,9 @@ func (a *Agent) promote(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("promote %s: %w", a.settings.Peer.Name, err)
 	}
+	a.obs.mu.Lock()
+	a.obs.progress = 0
+	a.obs.mu.Unlock()
 	return a.lookMembers(ctx)
 }
 
@@ -262,6 +295,7 @@ func (a *Agent) setAside(ctx context.Context) error {
 		return fmt.Errorf("remember where the data is: %w", err)
 	}
 	a.log.Warn("the data of this member is moved aside: the survivor serves without it", "to", copied)
+	a.starts.afresh()
 	a.obs.change(func(v *View) bool { v.Log = Log{}; return true })
 	return a.obs.lookLog(ctx)
 }

@@ -36,6 +36,7 @@ type Agent struct {
 	ready    func(name string, err error)
 	loops    loops
 	history  history
+	starts   starts // of the decide loop alone
 
 	mu      sync.Mutex
 	state   State
@@ -159,6 +160,9 @@ func (a *Agent) round(ctx context.Context) error {
 		a.failed(nil)
 		a.prune(view)
 		return nil
+	}
+	if pause := a.starts.wait(view.Now); plan.Do == Start && pause > 0 {
+		return nil // etcd ended a moment ago; the next look is soon enough
 	}
 	err := a.act(ctx, plan, view, held)
 	a.stats.acted(plan.Do, err)

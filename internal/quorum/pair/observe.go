@@ -62,8 +62,9 @@ type observer struct {
 	tried      time.Duration // when the arbiter was last asked
 	status     etcd.Status
 	progress   float64 // how far the learner is, 0 to 1
-	pid        int     // 0: not known yet
-	ended      string  // how the process last ended
+	transfer   Transfer
+	pid        int    // 0: not known yet
+	ended      string // how the process last ended
 	membersAt  time.Duration
 	raced      bool // the arbiter has shown that its compare-and-swap is one
 	apart      bool // and that it does not rest on the pair
@@ -457,6 +458,12 @@ func (o *observer) lookSurvivor(ctx context.Context) error {
 		}
 	}
 	o.change(func(v *View) bool { v.Survivor = s; return !v.Process.Running })
+	if v.Process.Running && !v.answers() {
+		size := databaseSize(ctx, cli)
+		o.mu.Lock()
+		o.transfer = Transfer{Bytes: min(received(o.dir.Data), size), Of: size}
+		o.mu.Unlock()
+	}
 	return nil
 }
 

@@ -41,6 +41,8 @@ type Status struct {
 	Refusal string `json:"refusal,omitempty"`
 	// CatchingUp is how much of the log the peer has, in percent, while it is a learner.
 	CatchingUp *float64 `json:"catching_up_percent,omitempty"`
+	// Receiving is how much of the survivor's database has come, while this member joins.
+	Receiving *Transfer `json:"receiving,omitempty"`
 	// Events are the last changes, oldest first.
 	Events []Event `json:"events"`
 }
@@ -72,7 +74,7 @@ func (a *Agent) Status() Status {
 	a.mu.Unlock()
 	v.Now = a.clock()
 	a.obs.mu.Lock()
-	progress, ended, leads := a.obs.progress, a.obs.ended, a.obs.status.Leader != 0 && a.obs.status.Leader == a.obs.status.Member
+	progress, transfer, ended, leads := a.obs.progress, a.obs.transfer, a.obs.ended, a.obs.status.Leader != 0 && a.obs.status.Leader == a.obs.status.Member
 	a.obs.mu.Unlock()
 	s := Status{
 		Version: statusVersion, Name: a.settings.Name, Peer: a.settings.Peer.Name, Serves: v.quorate(),
@@ -100,6 +102,9 @@ func (a *Agent) Status() Status {
 		percent := 100 * progress
 		s.CatchingUp = &percent
 	}
+	if v.Arbiter.Record.SoloOf(a.settings.Peer.Name) && v.Process.Running && !s.Serves && transfer.Of > 0 {
+		s.Receiving = &transfer
+	}
 	s.Summary = s.summary()
 	return s
 }
@@ -120,10 +125,14 @@ func (s Status) summary() string {
 	switch {
 	case r.Survivor == s.Name && !s.Serves:
 		return fmt.Sprintf("%s may serve alone since %s, generation %d, and does not: %s", s.Name, r.Time.Local().Format("2006-01-02 15:04"), r.Generation, s.Why)
+	case s.CatchingUp != nil && *s.CatchingUp == 0:
+		return fmt.Sprintf("%s; %s receives the database", text, other)
 	case s.CatchingUp != nil:
 		return fmt.Sprintf("%s; %s is catching up, %.0f %%", text, other, *s.CatchingUp)
 	case r.Held:
 		return text + ", because a person asked for it (holdfast pair release ends that)"
+	case s.Receiving != nil:
+		return fmt.Sprintf("%s; %s has received %d of %d MB", text, s.Name, s.Receiving.Bytes>>20, s.Receiving.Of>>20)
 	case r.Survivor != s.Name:
 		return text + "; " + s.Name + ": " + s.Why
 	}
