@@ -118,7 +118,8 @@ func (a *Agent) write(ctx context.Context, p Plan, was arbiter.Held) error {
 	defer cancel()
 	held, err := a.arbiter.Change(ctx, was, p.Next)
 	if err != nil {
-		a.rereadSoon()
+		// Before the next decision, or it would be the same again.
+		a.obs.rereadNow(context.WithoutCancel(ctx))
 	}
 	if errors.Is(err, arbiter.ErrLost) {
 		a.log.Info("somebody else changed the record first", "do", string(p.Do))
@@ -134,13 +135,6 @@ func (a *Agent) write(ctx context.Context, p Plan, was arbiter.Held) error {
 	a.mu.Unlock()
 	a.obs.changed(held)
 	return nil
-}
-
-// rereadSoon makes the record count as old.
-func (a *Agent) rereadSoon() {
-	a.obs.mu.Lock()
-	defer a.obs.mu.Unlock()
-	a.obs.readWithin, a.obs.tried = time.Millisecond, 0
 }
 
 // barrier makes a write that both of m have to acknowledge: they are the only voters

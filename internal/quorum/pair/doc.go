@@ -29,7 +29,7 @@
 //
 // # Rooms
 //
-// settings.go is what a person writes. observe.go sees; view.go, decide.go and rejoin.go decide (pure: no
+// settings.go is what a person writes. observe.go and reading.go see; view.go, decide.go and rejoin.go decide (pure: no
 // clock, socket or goroutine); act.go acts; agent.go is the loop; memory.go is what an agent
 // remembers; claim.go is what a person may change; status.go says how it stands. Package
 // arbiter has the record and its back ends, wal the surgery, supervise the etcd process, and
