@@ -34,7 +34,10 @@ func Evaluate(rules []rule.Rule, f *fact.Facts, o Options) *Report {
 	}
 	suppress := newSuppressor(o.Suppressions, o.Now)
 	for _, one := range inOrder(rules) {
-		result := RuleResult{ID: one.ID, Group: one.Group, Severity: one.Severity.String(), Title: one.Title}
+		result := RuleResult{
+			ID: one.ID, Group: one.Group, Severity: one.Severity.String(), Title: one.Title,
+			Why: one.Why, Remedy: one.Remedy, Drill: one.Drill,
+		}
 		found, err := run(one, f)
 		result.Outcome, result.Reason = outcome(found, err, unknown(one, f))
 		if defect(err) {

@@ -76,6 +76,9 @@ type RuleResult struct {
 	Group    rule.Group `json:"group"`
 	Severity string     `json:"severity"`
 	Title    string     `json:"title"`
+	Why      string     `json:"why"`
+	Remedy   string     `json:"remedy"`
+	Drill    string     `json:"drill"`
 	Outcome  Outcome    `json:"outcome"`
 	// Reason says why it was not evaluated or is not applicable, or of one that
 	// passed what it could not look at.

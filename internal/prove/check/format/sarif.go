@@ -4,12 +4,9 @@ import (
 	"io"
 	"net/url"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/check/audit"
-	"github.com/holdfast-ha/holdfast/internal/prove/check/rule"
-	"github.com/holdfast-ha/holdfast/internal/prove/check/rules"
 )
 
 // home is where the documents of the project are.
@@ -117,14 +114,17 @@ func SARIF(w io.Writer, r *audit.Report) error {
 		Invocations: []sarifInvocation{invocation(r)}, Results: []sarifResult{},
 	}
 	index := map[string]int{}
-	for _, one := range rules.All() {
-		if slices.ContainsFunc(r.Rules, func(x audit.RuleResult) bool { return x.ID == one.ID }) {
-			index[one.ID] = len(run.Tool.Driver.Rules)
-			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, describe(one))
-		}
+	run.Tool.Driver.Rules = []sarifRule{}
+	for i, one := range r.Rules {
+		index[one.ID] = i
+		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, describe(one))
 	}
 	for _, f := range r.Findings {
-		run.Results = append(run.Results, result(f, index[f.Rule], r.Source.Root))
+		one := result(f, index[f.Rule], r.Source.Root)
+		if one.Baseline == "" && r.Summary.Known > 0 {
+			one.Baseline = "new"
+		}
+		run.Results = append(run.Results, one)
 	}
 	return indented(w, sarifLog{
 		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run},
@@ -144,12 +144,12 @@ func invocation(r *audit.Report) sarifInvocation {
 	return i
 }
 
-func describe(one rule.Rule) sarifRule {
+func describe(one audit.RuleResult) sarifRule {
 	return sarifRule{
 		ID: one.ID, Name: camel(one.Title), Short: sarifMessage{one.Title}, Full: sarifMessage{one.Why},
 		Help:    sarifMessage{one.Remedy + ". It is proved by: holdfast drill run " + one.Drill},
 		HelpURI: home + "/blob/main/docs/rules.md#" + strings.ToLower(one.ID),
-		Default: sarifDefault{one.Severity.String()}, Tags: sarifProperty{[]string{string(one.Group)}},
+		Default: sarifDefault{one.Severity}, Tags: sarifProperty{[]string{string(one.Group)}},
 	}
 }
 

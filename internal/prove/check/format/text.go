@@ -76,11 +76,12 @@ func textProblems(b *strings.Builder, r *audit.Report) {
 
 func textSuppressions(b *strings.Builder, r *audit.Report) {
 	for _, s := range r.Suppressions {
+		what := strings.TrimSpace(s.Rule + " " + clean(s.Object))
 		switch s.State {
 		case "expired":
-			fmt.Fprintf(b, "suppression of %s %s expired on %s: %s\n\n", s.Rule, clean(s.Object), s.Expires, clean(s.Reason))
+			fmt.Fprintf(b, "suppression of %s expired on %s: %s\n\n", what, s.Expires, clean(s.Reason))
 		case "unused":
-			fmt.Fprintf(b, "suppression of %s %s fits nothing; remove it\n\n", s.Rule, clean(s.Object))
+			fmt.Fprintf(b, "suppression of %s fits nothing; remove it\n\n", what)
 		}
 	}
 }
