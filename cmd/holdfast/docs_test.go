@@ -116,7 +116,7 @@ func (c commandLine) check() error {
 		return err
 	}
 	args := cmd.Flags().Args()
-	if cmd.HasSubCommands() && len(args) > 0 {
+	if cmd.HasSubCommands() && len(args) > 0 && !cmd.Runnable() {
 		return fmt.Errorf("no such command: %s", args[0])
 	}
 	if !c.whole {
