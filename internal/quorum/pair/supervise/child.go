@@ -42,6 +42,7 @@ type Child struct {
 	o       ChildOptions
 	in      input
 	program string
+	cwd     string
 	etcd    Etcd
 	who     identity
 	lock    *os.File
@@ -86,11 +87,10 @@ func (c *Child) read(ctx context.Context) (err error) {
 	if c.who, err = lookUser(c.o.User); err != nil {
 		return err
 	}
-	cwd, err := os.Getwd()
-	if err != nil {
+	if c.cwd, err = os.Getwd(); err != nil {
 		return fmt.Errorf("find working directory: %w", err)
 	}
-	if c.in, c.etcd, err = understand(c.o.Command[1:], childEnv(c.o.Env), cwd); err != nil {
+	if c.in, c.etcd, err = understand(c.o.Command[1:], childEnv(c.o.Env), c.cwd); err != nil {
 		return err
 	}
 	if err := owned(c.o.Root, c.etcd.DataDir); err != nil {
@@ -259,18 +259,19 @@ func (c *Child) Start(_ context.Context, mode Mode) error {
 	}
 	in := c.in
 	if mode.Existing {
-		if in, err = c.joining(mode.InitialCluster); err != nil {
+		if in, err = joinInput(c.in, c.cwd, mode.InitialCluster, c.o.StateDir, c.who); err != nil {
 			return err
 		}
 	}
 	return c.launch(in)
 }
 
-// joining is the input of a member that joins.
-func (c *Child) joining(cluster string) (input, error) {
-	path := filepath.Join(c.o.StateDir, joinName)
-	if from := c.in.configFile(); from != "" {
-		content, err := readConfigFile(from)
+// joinInput is the input of a member that joins. With a configuration file it
+// writes the copy that the input names.
+func joinInput(in input, cwd, cluster, stateDir string, who identity) (input, error) {
+	path := filepath.Join(stateDir, joinName)
+	if from := in.configFile(); from != "" {
+		content, err := readConfigFile(absolute(cwd, from))
 		if err != nil {
 			return input{}, err
 		}
@@ -280,11 +281,11 @@ func (c *Child) joining(cluster string) (input, error) {
 		if err := replace(path, content); err != nil {
 			return input{}, err
 		}
-		if err := c.who.own(path); err != nil {
+		if err := who.own(path); err != nil {
 			return input{}, err
 		}
 	}
-	return c.in.join(cluster, path), nil
+	return in.join(cluster, path), nil
 }
 
 func (c *Child) launch(in input) error {

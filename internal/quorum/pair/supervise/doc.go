@@ -12,6 +12,9 @@
 // "Stopped" means that every process of this etcd is gone and that nothing will
 // start one before Start. What may still be coming up is Starting.
 //
+// systemd starts a unit of etcd only for the agent, at boot too; unit.go says
+// how. That stays so between two agents, until ReleaseUnit.
+//
 // Nothing is started twice: another etcd on the same data directory, known by
 // etcd's own lock, is a Refusal. Nothing is restarted here; who calls decides.
 //
@@ -32,5 +35,6 @@
 //
 // supervisor.go is what an agent needs to know. arguments.go, file.go and
 // describe.go read what etcd was told; child.go, over record.go and process.go,
-// runs it as a child; lock.go and ready.go look before a start; aside.go moves data.
+// runs it as a child; unit.go, over unitfacts.go and control.go, as a systemd
+// unit; lock.go and ready.go look before a start; aside.go moves data.
 package supervise

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -37,14 +38,22 @@ func peer(t *testing.T, version string) string {
 	return path
 }
 
+// many says whether the night's runs are asked for.
+func many() bool { return os.Getenv("HOLDFAST_PAIR") != "" }
+
+// freeAddress is outside the ports from which connections are made: a client that
+// dials a stopped member again and again may get its very port, and keep it.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)))
+		if err == nil {
+			defer func() { _ = l.Close() }()
+			return l.Addr().String()
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // member is one etcd that a test runs.

@@ -41,6 +41,9 @@ func (m *member) asEnvironment(t *testing.T) {
 func TestJoin(t *testing.T) {
 	for _, version := range versions {
 		for _, how := range []string{"flags", "environment", "file"} {
+			if how != "flags" && version != "3.6" && !many() {
+				continue
+			}
 			t.Run(version+"/"+how, func(t *testing.T) {
 				a := newMember(t, peer(t, version), "a")
 				b := newMember(t, peer(t, version), "b")

@@ -46,7 +46,7 @@ func askVersion(ctx context.Context, program string, who identity) (string, erro
 		if cmd.Process == nil {
 			return "", startError(program, err)
 		}
-		return "", refuse(NoProgram, "write etcd itself behind --", "%s --version: %v", program, err)
+		return "", refuse(NoProgram, "run etcd itself, without a shell or another program around it", "%s --version: %v", program, err)
 	}
 	return parseVersion(program, out)
 }
@@ -56,7 +56,7 @@ func parseVersion(program string, out []byte) (string, error) {
 	line, _, _ := bytes.Cut(out, []byte("\n"))
 	version, ok := strings.CutPrefix(string(line), "etcd Version: ")
 	if !ok {
-		return "", refuse(NoProgram, "write etcd itself behind --", "%s --version does not answer as etcd does", program)
+		return "", refuse(NoProgram, "run etcd itself, without a shell or another program around it", "%s --version does not answer as etcd does", program)
 	}
 	version = strings.TrimSpace(version)
 	parts := strings.SplitN(version, ".", 3)

@@ -25,6 +25,8 @@ const (
 	// NotPermitted: etcd may not write to its directory, or the agent may not
 	// run it.
 	NotPermitted Reason = "not-permitted"
+	// NotStarted: systemd or the kubelet was told to start etcd and did not.
+	NotStarted Reason = "not-started"
 	// Immovable: the data could not be moved aside by rename.
 	Immovable Reason = "data-cannot-be-moved"
 )
