@@ -26,6 +26,8 @@ type cutter struct {
 	addr string
 	mode atomic.Int32
 	once atomic.Bool // the next answer only
+
+	connections, ended, bytes atomic.Int64
 }
 
 const (
@@ -61,7 +63,12 @@ func (c *cutter) carry(ctx context.Context, in net.Conn, to string) {
 		return
 	}
 	defer func() { _ = out.Close() }()
-	go func() { _, _ = io.Copy(out, in) }()
+	c.connections.Add(1)
+	go func() {
+		n, _ := io.Copy(out, in)
+		c.bytes.Add(n)
+		c.ended.Add(1)
+	}()
 	answer := make([]byte, 64<<10)
 	for {
 		// Only once the server has answered, the request has certainly been served.
@@ -81,6 +88,7 @@ func (c *cutter) carry(ctx context.Context, in net.Conn, to string) {
 			<-ctx.Done()
 			return
 		}
+		c.bytes.Add(int64(n))
 		if _, err := in.Write(answer[:n]); err != nil {
 			return
 		}
@@ -129,6 +137,38 @@ func TestMissingAnswersAreSettledByNonce(t *testing.T) {
 	}
 	if _, err := c.Change(soon(t), held, held.Record); !errors.Is(err, ErrLost) {
 		t.Errorf("a change of what was replaced: %v", err)
+	}
+}
+
+// At rest a record is read every 10 s: on one connection, which outlives the pause, and
+// in a few hundred bytes.
+func TestTrafficAtRest(t *testing.T) {
+	settings := serve(t, t.TempDir())
+	u, err := url.Parse(settings.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := newCutter(t, u.Host)
+	settings.URL = "http://" + cut.addr + u.Path
+	s := open(t, settings)
+	c := NewClient(s, "a", Record{}, forget)
+	if _, err := c.Change(soon(t), Held{}, exampleRecord()); err != nil {
+		t.Fatal(err)
+	}
+	const reads = 20
+	for range reads {
+		if _, err := c.Read(soon(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "both ways are counted", func() bool { return cut.ended.Load() == cut.connections.Load() })
+	per := cut.bytes.Load() / (reads + 1)
+	t.Logf("%d connections, %d bytes a read, without TLS", cut.connections.Load(), per)
+	if cut.connections.Load() != 1 || per > 1200 {
+		t.Errorf("%d connections, %d bytes a read", cut.connections.Load(), per)
 	}
 }
 

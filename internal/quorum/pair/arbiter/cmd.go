@@ -197,7 +197,7 @@ func elsewhere(ctx context.Context, s Store, endpoint string, files creds.Files)
 
 func restoreCommand() *cobra.Command {
 	var a asked
-	stateDir, generation := "", uint64(0)
+	stateDir, generation := "/var/lib/holdfast/pair", uint64(0)
 	cmd := &cobra.Command{
 		Use: "restore", Args: cobra.NoArgs,
 		Short: "Put the newest record back into an arbiter that has lost it",
@@ -231,7 +231,7 @@ func restoreCommand() *cobra.Command {
 		},
 	}
 	a.bind(cmd)
-	cmd.Flags().StringVar(&stateDir, "state-dir", "", "state directory of the agent at this site")
+	cmd.Flags().StringVar(&stateDir, "state-dir", stateDir, "state directory of the agent at this site")
 	cmd.Flags().Uint64Var(&generation, "generation", 0, "the highest generation that either site saw")
 	return cmd
 }

@@ -75,7 +75,7 @@ func restore(t *testing.T, seen Record) {
 		t.Fatal(err)
 	}
 	args := []string{"restore", "--arbiter", settings.URL, "--arbiter-token-file", settings.TokenFile}
-	if _, err := command(t, args...); err == nil || !strings.Contains(err.Error(), "--state-dir") {
+	if _, err := command(t, append(args, "--state-dir", "")...); err == nil || !strings.Contains(err.Error(), "--state-dir") {
 		t.Error(err)
 	}
 	args = append(args, "--state-dir", dir)
