@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -42,6 +43,8 @@ type Member struct {
 	program
 	cluster *cluster
 	files   PKI
+	// elsewhere says that somebody else runs the member; see RunElsewhere.
+	elsewhere atomic.Bool
 
 	clientMu sync.Mutex
 	client   *clientv3.Client
@@ -64,6 +67,9 @@ func (l *Lab) buildClusters() error {
 		cl := &cluster{Cluster: c}
 		l.clusters = append(l.clusters, cl)
 		for _, s := range l.plan.sites {
+			if len(c.Sites) > 0 && !slices.Contains(c.Sites, s.Name) {
+				continue
+			}
 			n, err := l.Node(s.nodes[0].name)
 			if err != nil {
 				return err
@@ -76,7 +82,7 @@ func (l *Lab) buildClusters() error {
 			cl.members = append(cl.members, &Member{cluster: cl, files: files, program: program{node: n, name: name}})
 		}
 		for _, m := range cl.members {
-			m.argv = append(slices.Clone(start), m.flags(filepath.Join(l.data, c.Name, m.node.name))...)
+			m.argv = append(slices.Clone(start), m.flags(m.DataDir())...)
 		}
 	}
 	return nil
@@ -156,9 +162,15 @@ func (m *Member) flags(data string) []string {
 
 // StartEtcd starts the members of every cluster and returns when each knows a
 // leader.
-func (l *Lab) StartEtcd(ctx context.Context) error {
+func (l *Lab) StartEtcd(ctx context.Context) error { return l.StartClusters(ctx, l.Clusters()...) }
+
+// StartClusters is StartEtcd for the named clusters alone.
+func (l *Lab) StartClusters(ctx context.Context, names ...string) error {
 	g, startCtx := errgroup.WithContext(ctx)
 	for _, c := range l.clusters {
+		if !slices.Contains(names, c.Name) {
+			continue
+		}
 		for _, m := range c.members {
 			g.Go(func() error { return m.Start(startCtx) })
 		}
@@ -231,6 +243,13 @@ func (m *Member) url(port int) string {
 
 // PKI are the member's TLS files.
 func (m *Member) PKI() PKI { return m.files }
+
+// RunElsewhere tells the lab that not it but a program that a caller spawns runs the
+// member, by the command line of Argv. The member is asked all the same.
+func (m *Member) RunElsewhere() { m.elsewhere.Store(true) }
+
+// DataDir is where the member keeps its data.
+func (m *Member) DataDir() string { return filepath.Join(m.node.lab.data, m.cluster.Name, m.node.name) }
 
 // Start starts the member unless it runs, and returns when it knows a leader.
 func (m *Member) Start(ctx context.Context) error {

@@ -89,7 +89,7 @@ func (l *Lab) tryMove(ctx context.Context, target *Member) (bool, error) {
 	}
 	settled := true
 	for _, m := range target.cluster.members {
-		if m.Child() == nil {
+		if m.Child() == nil && !m.elsewhere.Load() {
 			continue
 		}
 		st, err := m.Status(ctx)

@@ -60,7 +60,13 @@ func (n *Node) boot(ctx context.Context) (*machine, error) {
 	for _, f := range fixed {
 		argv = append(argv, "-fix", f)
 	}
+	return n.bootBy(ctx, argv)
+}
+
+// bootBy starts the machine with a process 1.
+func (n *Node) bootBy(ctx context.Context, argv []string) (*machine, error) {
 	m := &machine{}
+	var err error
 	if m.init, err = n.runInit(ctx, argv); err != nil {
 		return nil, fmt.Errorf("boot %s: %w", n.name, err)
 	}

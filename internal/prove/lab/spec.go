@@ -70,6 +70,8 @@ type Link struct {
 // Cluster is an etcd cluster with a member on the first node of every site.
 type Cluster struct {
 	Name string `json:"name"`
+	// Sites are those that have a member; none given means every one.
+	Sites []string `json:"sites,omitempty"`
 	// ClientPort and PeerPort default to 2379 and 2380 for the first cluster
 	// and to ten more for each further one. The port after PeerPort serves
 	// metrics on the loopback.
@@ -233,6 +235,11 @@ func (s Spec) completeClusters() error {
 			return fmt.Errorf("etcd cluster %q is given twice: rename one", c.Name)
 		}
 		names[c.Name] = true
+		for _, site := range c.Sites {
+			if !s.hasSite(site) {
+				return fmt.Errorf("etcd cluster %s has a member in the unknown site %q: use %s", c.Name, site, strings.Join(s.siteNames(), ", "))
+			}
+		}
 		if c.ClientPort == 0 {
 			c.ClientPort = 2379 + 10*i
 		}

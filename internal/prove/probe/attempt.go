@@ -15,6 +15,9 @@ type outcome struct {
 	// hops is not nil where the kernel said where a route leads.
 	hops []string
 	by   string
+	// key and revision are those of a write; revision is 0 unless it was acknowledged.
+	key      string
+	revision int64
 }
 
 // attempter makes attempts on one path. Attempts may overlap.
@@ -34,7 +37,7 @@ func newAttempter(p *Path) (attempter, error) {
 		return newTCP(p), nil
 	case KindDatagram:
 		return newDatagram(p), nil
-	case KindPut, KindGet, KindSerializable:
+	case KindPut, KindGet, KindSerializable, KindWrite:
 		return newEtcd(p)
 	case KindWatch:
 		return newWatch(p)

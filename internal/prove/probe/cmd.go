@@ -47,7 +47,7 @@ func (c *command) cobra() *cobra.Command {
 		Long: `Sample paths to targets on an open-loop clock and bracket every outage.
 
 A TARGET is https://…, http://…, tcp://HOST:PORT[?kind=connect|echo], udp://HOST:PORT,
-etcd://HOST:PORT[?kind=put|get|serializable|watch] (TLS), etcd+insecure://…
+etcd://HOST:PORT[?kind=put|get|serializable|watch|write] (TLS), etcd+insecure://…
 (plain) or route://ADDRESS, the next hops that this machine's kernel has for it.
 Each combination of target, kind and mode is a path of its own.
 

@@ -31,6 +31,9 @@ const (
 	KindGet          Kind = "get"
 	KindSerializable Kind = "serializable"
 	KindWatch        Kind = "watch"
+	// KindWrite is an etcd Put of a key that no other sample writes
+	// ([Sample.Key]), so that what was acknowledged can be looked for later.
+	KindWrite Kind = "write"
 	// KindRoute asks the kernel for the next hops of an address. A sample is good
 	// when there is at least one.
 	KindRoute Kind = "route"

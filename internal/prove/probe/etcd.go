@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -26,6 +28,10 @@ import (
 type etcdPath struct {
 	*Path
 	tls *tls.Config
+	// writes counts the keys of kind write; run tells them from those of other
+	// probers with the same path.
+	writes atomic.Uint64
+	run    string
 }
 
 func newEtcd(p *Path) (attempter, error) {
@@ -37,7 +43,7 @@ func newEtcd(p *Path) (attempter, error) {
 }
 
 func loadEtcd(p *Path) (*etcdPath, error) {
-	e := &etcdPath{Path: p}
+	e := &etcdPath{Path: p, run: strconv.FormatInt(time.Now().UnixNano(), 36)}
 	if p.Secure {
 		var err error
 		if e.tls, err = p.TLS.load(p.host()); err != nil {
@@ -166,15 +172,25 @@ func (l *etcdLink) close() {
 func (e *etcdPath) call(ctx context.Context, l *etcdLink) outcome {
 	l.wire.ask()
 	kv := pb.NewKVClient(l.conn)
+	o := outcome{local: l.wire.local(), peer: l.wire.peer()}
 	var err error
 	switch e.Kind {
 	case KindPut:
-		_, err = kv.Put(ctx, &pb.PutRequest{Key: []byte(e.Key), Value: []byte(time.Now().UTC().Format(time.RFC3339Nano))})
+		_, err = kv.Put(ctx, &pb.PutRequest{Key: []byte(e.Key), Value: timestamp()})
+	case KindWrite:
+		var r *pb.PutResponse
+		o.key = fmt.Sprintf("%s/%s-%d", e.Key, e.run, e.writes.Add(1))
+		if r, err = kv.Put(ctx, &pb.PutRequest{Key: []byte(o.key), Value: timestamp()}); err == nil {
+			o.revision = r.Header.GetRevision()
+		}
 	default:
 		_, err = kv.Range(ctx, &pb.RangeRequest{Key: []byte(e.Key), Serializable: e.Kind == KindSerializable})
 	}
-	return outcome{err: l.explain(err), local: l.wire.local(), peer: l.wire.peer()}
+	o.err = l.explain(err)
+	return o
 }
+
+func timestamp() []byte { return []byte(time.Now().UTC().Format(time.RFC3339Nano)) }
 
 // explain tells what the server said from what happened to the connection;
 // gRPC gives both as a status. etcd prefixes every error of its own.

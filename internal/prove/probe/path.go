@@ -57,8 +57,8 @@ var kindsOf = map[string][]Kind{
 	"http":          {KindHTTP},
 	"tcp":           {KindConnect, KindEcho},
 	"udp":           {KindDatagram},
-	"etcd":          {KindGet, KindPut, KindSerializable, KindWatch},
-	"etcd+insecure": {KindGet, KindPut, KindSerializable, KindWatch},
+	"etcd":          {KindGet, KindPut, KindSerializable, KindWatch, KindWrite},
+	"etcd+insecure": {KindGet, KindPut, KindSerializable, KindWatch, KindWrite},
 	"route":         {KindRoute},
 }
 

@@ -66,6 +66,10 @@ type Sample struct {
 	Hops []string `json:"hops,omitzero"`
 	// By is who answered, where the answer to a datagram says so.
 	By string `json:"by,omitempty"`
+	// Key is the etcd key of a sample of kind write, Revision the revision at
+	// which it was acknowledged, 0 if it was not.
+	Key      string `json:"key,omitempty"`
+	Revision int64  `json:"revision,omitempty"`
 }
 
 // Latency is how long the target took, from Sent to Done.

@@ -99,6 +99,6 @@ func (s *sampler) sample(seq uint64, tick, sent time.Time) Sample {
 	return Sample{
 		Path: s.path.Name, Seq: seq, Scheduled: tick, Sent: sent, Done: done,
 		OK: o.err == nil, Class: class, Code: o.code, Error: firstLine(o.err),
-		Local: o.local, Peer: o.peer, Hops: o.hops, By: o.by,
+		Local: o.local, Peer: o.peer, Hops: o.hops, By: o.by, Key: o.key, Revision: o.revision,
 	}
 }
