@@ -86,18 +86,18 @@ func (e *engine) agentProcesses() []scenario.Process {
 	var procs []scenario.Process
 	if e.agents && e.c.Agents.Has(scenario.AgentLeader) {
 		for _, cluster := range e.c.ClusterNames() {
-			for _, site := range e.c.SiteNames() {
+			for _, site := range e.c.MemberSites(cluster) {
 				procs = append(procs, scenario.Process{Cluster: cluster, Site: site, Agent: true})
 			}
 		}
 	}
-	for _, kind := range []string{scenario.AgentEtcdBalance, scenario.AgentBalance, scenario.AgentSlices, scenario.AgentZonal} {
+	for _, kind := range []string{scenario.AgentEtcdBalance, scenario.AgentBalance, scenario.AgentSlices, scenario.AgentZonal, scenario.AgentArbiter, scenario.AgentPair} {
 		has := e.agents && e.c.Agents.Has(kind)
 		if kind == scenario.AgentBalance {
 			has = e.c.HasBalancers(e.agents)
 		}
 		for _, site := range e.c.SiteNames() {
-			if has {
+			if has && e.c.Hosts(kind, site) {
 				procs = append(procs, scenario.SiteAgent(kind, site))
 			}
 		}
@@ -134,6 +134,9 @@ func (e *engine) agentCommand(p scenario.Process) ([]string, error) {
 	if e.inPlace(p) {
 		return e.inPlaceCommand(p)
 	}
+	if p.Kind() == scenario.AgentPair || p.Kind() == scenario.AgentArbiter {
+		return e.pairCommand(p)
+	}
 	kind := kindOf(p)
 	file, err := e.configFile(agentName(p)+".yaml", kind.config(e, p))
 	if err != nil {
@@ -157,9 +160,14 @@ func (e *engine) startAgent(ctx context.Context, p scenario.Process) error {
 	if err != nil {
 		return fmt.Errorf("open log of agent: %w", err)
 	}
+	// A machine of its own has another working directory.
+	dir, err := filepath.Abs(filepath.Join(e.w.Dir(), "lab"))
+	if err != nil {
+		return fmt.Errorf("start agent: %w", err)
+	}
 	events := &lines{each: func(line []byte) { e.agentLine(p, line) }}
-	child, err := node.Spawn(ctx, lab.Process{
-		Name: name, Argv: argv, Dir: filepath.Join(e.w.Dir(), "lab"),
+	child, err := e.spawnAgent(ctx, p, node, lab.Process{
+		Name: name, Argv: argv, Dir: dir,
 		Stdout: log, Stderr: io.MultiWriter(log, events),
 	})
 	if err != nil {
@@ -213,6 +221,9 @@ func (e *engine) clusterIndex(name string) int {
 func (e *engine) awaitReady(ctx context.Context, p scenario.Process) error {
 	if e.inPlace(p) {
 		return e.awaitPeer(ctx, p)
+	}
+	if p.Kind() == scenario.AgentArbiter {
+		return e.awaitArbiter(ctx)
 	}
 	child := e.running[p]
 	node, err := e.placeOf(p)
@@ -337,6 +348,9 @@ func parseAgentLine(p scenario.Process, line []byte, now time.Time) (record.Even
 	msg, _ := fields["msg"].(string)
 	is := kindOf(p)
 	kind, known := is.events[msg]
+	if _, decided := fields["do"]; decided && is.decided != "" {
+		kind, known = is.decided, true
+	}
 	if problem, _ := fields["problem"].(string); !known {
 		kind, known = is.events[problemPrefix+problem]
 	}

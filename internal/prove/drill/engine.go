@@ -134,7 +134,7 @@ func (e *engine) build(ctx context.Context) error {
 	if e.lab, err = lab.Start(ctx, spec, e.log); err != nil {
 		return fmt.Errorf("start lab: %w", err)
 	}
-	if err := e.lab.StartEtcd(ctx); err != nil {
+	if err := e.startEtcd(ctx); err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
 	if err := e.findMembers(); err != nil {
@@ -149,6 +149,8 @@ func (e *engine) build(ctx context.Context) error {
 		func(ctx context.Context) error { return e.startAgents(ctx, scenario.AgentBalance) },
 		e.startKubernetes,
 		e.watch,
+		e.awaitPaired,
+		e.fill,
 		e.publishSeed,
 		func(ctx context.Context) error {
 			return e.startAgents(ctx, scenario.AgentLeader, scenario.AgentSlices, scenario.AgentZonal)
@@ -171,7 +173,7 @@ func (e *engine) build(ctx context.Context) error {
 func (e *engine) findMembers() error {
 	e.members = map[scenario.Process]*lab.Member{}
 	for _, cluster := range e.c.ClusterNames() {
-		for _, site := range e.c.SiteNames() {
+		for _, site := range e.c.MemberSites(cluster) {
 			m, err := e.lab.Member(cluster, site)
 			if err != nil {
 				return fmt.Errorf("find member: %w", err)
@@ -218,7 +220,7 @@ func (e *engine) settle(ctx context.Context) error {
 	if err := e.clock.pause(ctx, e.clock.now().Add(e.c.Phases.Settle)); err != nil {
 		return err
 	}
-	until(ctx, wholeWithin, func() bool { return e.coldPath(isJudged(e.c)) == "" })
+	until(ctx, wholeWithin, func() bool { return e.coldPath(isJudged(e.c)) == "" && e.isPaired() })
 	return ctx.Err()
 }
 
@@ -239,6 +241,7 @@ func (e *engine) finish() error {
 	e.mu.Unlock()
 	e.stopProbers(ctx)
 	e.noteNeighbours(ctx)
+	e.keepKeys(ctx)
 	if e.watchers != nil {
 		e.watchers.stop()
 	}
@@ -250,7 +253,7 @@ func (e *engine) finish() error {
 	if e.lab != nil {
 		e.run.Environment = e.environment()
 		journal := e.lab.Journal()
-		errs = append(errs, e.lab.Close(), e.keepLogs(journal))
+		errs = append(errs, e.keepPairLogs(), e.lab.Close(), e.keepLogs(journal))
 	}
 	e.closeFaults()
 	e.mu.Lock()
@@ -301,6 +304,9 @@ func (e *engine) environment() map[string]string {
 	}
 	if e.c.Agents.Has(scenario.AgentBalance) {
 		env["balance"] = "with the agents " + balanceWords("") + "; without them " + balanceWords(e.c.Balance.Without)
+	}
+	if e.c.HasPair() {
+		env["pair"] = "with the agents " + pairWords(e.c, true) + "; without them " + pairWords(e.c, false)
 	}
 	if e.anycast() {
 		env["vip"] = "with the agents " + announcerWords(e.c, true) + "; without them " + announcerWords(e.c, false)

@@ -59,6 +59,9 @@ func (e *engine) hold(ctx context.Context) error {
 		return err
 	}
 	return e.phase(ctx, "hold", e.c.Phases.Hold, func(ctx context.Context) error {
+		if e.c.Pair.Forced > 0 && !e.agents {
+			e.watchers.done.Go(func() { e.force(e.watchers.ctx) })
+		}
 		for _, a := range table[1:] {
 			if err := e.clock.pause(ctx, e.run.Injected.Add(a.at)); err != nil {
 				return e.interrupted(err)
@@ -133,6 +136,9 @@ func (e *engine) inject(ctx context.Context, a action) error {
 // processes end.
 func (e *engine) powerOff(ctx context.Context, nodes []string) error {
 	for _, node := range nodes {
+		if e.powered(node) {
+			continue // see blackout
+		}
 		for _, p := range e.c.ProcessesOn(node) {
 			if p.Agent && !slices.Contains(e.agentProcesses(), p) {
 				continue
@@ -160,6 +166,12 @@ func (e *engine) markInjection() {
 // dies at once, a cut takes a measurement to return. Each process is looked at
 // afterwards, for a signal that was sent is not yet one that was felt.
 func (e *engine) strike(ctx context.Context, a action) error {
+	if err := e.blackout(ctx, a.step.Off); err != nil {
+		return err
+	}
+	if err := e.claims(ctx, a.step); err != nil {
+		return err
+	}
 	for _, t := range a.step.Kill {
 		if err := e.each(t, func(p scenario.Process) error { return e.kill(ctx, p) }); err != nil {
 			return err
@@ -251,6 +263,9 @@ func (e *engine) undo(ctx context.Context, a action) error {
 // revive starts or continues the processes of a step: members, then the
 // apiservers that need them, then agents.
 func (e *engine) revive(ctx context.Context, s scenario.Step) error {
+	if err := e.unclaims(ctx, s); err != nil {
+		return err
+	}
 	for _, node := range s.Drain {
 		if err := e.uncordon(ctx, node); err != nil {
 			return err
@@ -285,7 +300,7 @@ func (e *engine) startAll(ctx context.Context, targets []string, rank int) error
 	for _, t := range targets {
 		err := e.each(t, func(p scenario.Process) error {
 			switch {
-			case startRank(p) != rank:
+			case startRank(p) != rank, e.ofPair(p), e.givenUp(p):
 				return nil
 			case rank == 0:
 				members = append(members, e.members[p])

@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 )
 
@@ -17,7 +18,9 @@ type agentKind struct {
 	source string
 	// events maps messages of its log to kinds of events, or problemPrefix and the
 	// code of a problem; message says one for people.
-	events  map[string]string
+	events map[string]string
+	// decided is the kind of event for any line that says what to do next.
+	decided string
 	message func(msg string, keys map[string]string) string
 }
 
@@ -56,6 +59,11 @@ var agentKinds = map[string]agentKind{
 		command: "vip", config: func(e *engine, p scenario.Process) any { return e.vipConfig(p) },
 		telemetry: at(vipTelemetry), ready: "/readyz", source: "vip/", events: vipEvents, message: vipMessage,
 	},
+	scenario.AgentPair: {
+		command: "pair", telemetry: at(pairTelemetry), ready: "/readyz", source: "pair/", decided: record.KindDecided,
+		message: func(msg string, _ map[string]string) string { return msg },
+	},
+	scenario.AgentArbiter: {command: "pair arbiter", source: "arbiter/"},
 	scenario.AgentFront: {
 		command: "balance", config: func(e *engine, p scenario.Process) any { return e.frontConfig(p) },
 		telemetry: at(frontTelemetry), ready: "/readyz", source: "front/", events: balanceEvents, message: balanceMessage,

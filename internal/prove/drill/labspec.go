@@ -30,7 +30,13 @@ func labSpec(c *scenario.Case, agents bool, peer, dir string) (lab.Spec, error) 
 	}
 	spec.Etcd = nil
 	for _, k := range c.Clusters {
-		spec.Etcd = append(spec.Etcd, lab.Cluster{Name: k.Name, ClientPort: k.ClientPort, PeerPort: k.PeerPort, Heartbeat: k.Heartbeat, Election: k.Election})
+		spec.Etcd = append(spec.Etcd, lab.Cluster{Name: k.Name, Sites: k.Sites, ClientPort: k.ClientPort, PeerPort: k.PeerPort, Heartbeat: k.Heartbeat, Election: k.Election})
+	}
+	if c.HasPair() {
+		if peer == "" {
+			spec.Peer = pairPeer
+		}
+		spec.Etcd = append(spec.Etcd, lab.Cluster{Name: arbiterCluster, Sites: []string{c.Pair.Site}, ClientPort: arbiterClientPort})
 	}
 	spec.APIServers, spec.APIServer.EtcdCheck = c.APIServers, c.EtcdCheck
 	specKubernetes(&spec, c, agents)

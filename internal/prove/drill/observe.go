@@ -23,8 +23,9 @@ type watchers struct {
 
 	mu    sync.Mutex
 	views map[string]*view // by cluster
-	// spells tell who answers for the held address.
-	spells *spells
+	// spells tell who answers for the held address, records what the arbiter has.
+	spells  *spells
+	records records
 }
 
 func (w *watchers) stop() {
@@ -51,7 +52,7 @@ func (e *engine) watch(ctx context.Context) error {
 		v := newView(cluster)
 		e.watchers.views[cluster] = v
 		ids := map[string]uint64{}
-		for _, site := range e.c.SiteNames() {
+		for _, site := range e.c.MemberSites(cluster) {
 			m := e.members[scenario.Process{Cluster: cluster, Site: site}]
 			s, err := m.Status(ctx)
 			if err != nil {
@@ -69,7 +70,7 @@ func (e *engine) watch(ctx context.Context) error {
 	}
 	e.watchAPIServers(ctx)
 	e.watchKubernetes(ctx)
-	return nil
+	return e.watchPair(ctx)
 }
 
 // follow polls one member until ctx ends.

@@ -22,6 +22,7 @@ func Plan(c *scenario.Case) string {
 	line("  network %s, leader %s", c.Lab.Preset, leaders(c))
 	planServers(line, c)
 	planAddress(line, c)
+	planPair(line, c)
 	runs := "two runs"
 	if c.Alone {
 		runs = "one run, with the agents"
@@ -44,6 +45,7 @@ func Plan(c *scenario.Case) string {
 	planBounds(line, "connections reset by balancers", c.Balance.Resets)
 	planEndpoints(line, c)
 	planAddressBounds(line, c)
+	planPairBounds(line, c)
 	if c.Compare != nil {
 		line("  with the agents no path may be out longer than without them by more than %s", c.Compare.Tolerance)
 	}

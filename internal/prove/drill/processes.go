@@ -57,6 +57,9 @@ func (e *engine) stop(ctx context.Context, p scenario.Process) error {
 }
 
 func (e *engine) end(ctx context.Context, p scenario.Process, grace time.Duration) error {
+	if e.ofPair(p) {
+		return e.signalMember(ctx, p, syscall.SIGKILL, gone)
+	}
 	child, err := e.target(p)
 	if err != nil {
 		return err
@@ -77,6 +80,9 @@ func (e *engine) end(ctx context.Context, p scenario.Process, grace time.Duratio
 
 // pause stops p's execution and measures that it stands still.
 func (e *engine) pause(ctx context.Context, p scenario.Process) error {
+	if e.ofPair(p) {
+		return e.signalMember(ctx, p, syscall.SIGSTOP, paused)
+	}
 	child, err := e.target(p)
 	if err != nil {
 		return err
@@ -89,11 +95,53 @@ func (e *engine) pause(ctx context.Context, p scenario.Process) error {
 
 // resume continues p; one that another fault ended meanwhile is left alone.
 func (e *engine) resume(p scenario.Process) error {
+	if e.ofPair(p) {
+		return e.eachOfMember(p, func(pid int) error { return syscall.Kill(pid, syscall.SIGCONT) })
+	}
 	child := e.child(p)
 	if child == nil {
 		return nil
 	}
 	return child.Signal(syscall.SIGCONT)
+}
+
+// signalMember signals the etcd that an agent of a pair runs, and measures what that
+// did.
+func (e *engine) signalMember(ctx context.Context, p scenario.Process, sig syscall.Signal, want byte) error {
+	struck := 0
+	err := e.eachOfMember(p, func(pid int) error {
+		struck++
+		if err := syscall.Kill(pid, sig); err != nil {
+			return fmt.Errorf("signal process %d: %w", pid, err)
+		}
+		return awaitState(ctx, pid, want)
+	})
+	if err == nil && struck == 0 {
+		return errors.New("does not run, so there is nothing to break; let faults on one process follow each other")
+	}
+	return err
+}
+
+// eachOfMember calls f for whatever runs on the machine of a pair but the agent.
+func (e *engine) eachOfMember(p scenario.Process, f func(pid int) error) error {
+	node, err := e.nodeOf(p.Site)
+	if err != nil {
+		return err
+	}
+	pids, err := node.Inside()
+	if err != nil {
+		return err
+	}
+	agent := e.child(scenario.SiteAgent(scenario.AgentPair, p.Site))
+	for _, pid := range pids {
+		if agent != nil && pid == agent.Pid() {
+			continue
+		}
+		if err := f(pid); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // States of a process in /proc/PID/stat (proc_pid_stat(5)), and gone for one

@@ -92,6 +92,8 @@ func (a action) kind() string {
 		return "release"
 	case len(a.step.Drain) > 0:
 		return "drain"
+	case len(a.step.Claim)+len(a.step.GiveUp) > 0:
+		return "claim"
 	}
 	return "stop"
 }
@@ -105,7 +107,7 @@ func (a action) detail() string {
 	for _, v := range []struct {
 		verb    string
 		targets []string
-	}{{"kill", a.step.Kill}, {"pause", a.step.Pause}, {"stop", a.step.Stop}, {"take the etcd member from", a.step.Unready}, {"power off", a.step.Off}, {"release", a.step.Release}, {"drain", a.step.Drain}} {
+	}{{"kill", a.step.Kill}, {"pause", a.step.Pause}, {"stop", a.step.Stop}, {"take the etcd member from", a.step.Unready}, {"power off", a.step.Off}, {"release", a.step.Release}, {"drain", a.step.Drain}, {"claim for", a.step.Claim}, {"claim, and give writes up, for", a.step.GiveUp}} {
 		if len(v.targets) > 0 {
 			parts = append(parts, v.verb+" "+strings.Join(v.targets, ", "))
 		}
@@ -123,7 +125,7 @@ func (a action) struck(c *scenario.Case) (links []report.Link, sites []string) {
 			}
 		}
 	}
-	for _, node := range slices.Concat(a.step.Off, a.step.Drain) {
+	for _, node := range slices.Concat(a.step.Off, a.step.Drain, a.step.Claim, a.step.GiveUp) {
 		sites = append(sites, siteOf(node))
 	}
 	for _, target := range slices.Concat(a.step.Kill, a.step.Pause, a.step.Stop, a.step.Unready, a.step.Release) {

@@ -107,7 +107,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"targets: [{name: a, url: 'sctp://h:1'}]\n", `scheme "sctp" is unknown; use https, http, tcp, udp, etcd, etcd+insecure or route`},
 		{"targets: [{name: a, url: 'udp://h:1', modes: [reused]}]\n", `modes: "reused" is unknown to kind datagram; it knows [new]`},
 		{"targets: [{name: a, url: 'etcd://h'}]\n", `"etcd://h" has no port; write etcd://h:PORT`},
-		{"targets: [{name: a, url: 'etcd://h:1?kind=del'}]\n", `kinds: "del" is unknown to etcd; use one of [get put serializable watch]`},
+		{"targets: [{name: a, url: 'etcd://h:1?kind=del'}]\n", `kinds: "del" is unknown to etcd; use one of [get put serializable watch write]`},
 		{"targets: [{name: a, url: 'etcd://h:1?key=x'}]\n", `parameter "key" is unknown`},
 		{"targets: [{name: a, url: 'etcd://h:1?kind=put', kinds: [get]}]\n", "kinds: given in the URL too"},
 		{"targets: [{name: a, url: 'etcd://h:1?kind=put', modes: [stream]}]\n", `modes: "stream" is unknown to kind put; it knows [new reused]`},

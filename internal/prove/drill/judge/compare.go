@@ -103,8 +103,12 @@ func (g group) figures(v report.Variant) map[string]float64 {
 		maps.Copy(figures, serviceNumbers(side.rec))
 		maps.Copy(figures, addressNumbers(side.rec, side.run.Paths))
 		maps.Copy(figures, hopNumbers(side.rec))
+		maps.Copy(figures, pairNumbers(side.rec, side.run.Paths))
 		for name, value := range figures {
 			out[prefixOf(v)+side.name+"_"+name] = value
+		}
+		if side.rec.Run.Agents {
+			maps.Copy(out, promised(v, figures))
 		}
 	}
 	return out

@@ -14,6 +14,9 @@ import (
 // verdict does not hang on them: etcd may elect for reasons of its own. A
 // reader has to see them.
 func (j *run) unasked() []string {
+	if j.rec.Case.HasPair() {
+		return nil // its agents end members and move leaders
+	}
 	if !j.rec.Run.Agents || j.rec.Case.Moves.Max > 0 || j.rec.Run.Injected.IsZero() {
 		return nil
 	}

@@ -39,6 +39,9 @@ func Load(dir string) (*Record, error) {
 	if err := rec.loadEvents(filepath.Join(dir, EventsFile)); err != nil {
 		return nil, err
 	}
+	if err := rec.loadKeys(filepath.Join(dir, KeysFile)); err != nil {
+		return nil, err
+	}
 	rec.Sort()
 	return &rec, nil
 }

@@ -28,6 +28,8 @@ type Record struct {
 	Run     Run
 	Samples []probe.Sample
 	Events  []Event
+	// Keys is what the members of a pair had in the end; nil in other drills.
+	Keys Keys
 }
 
 // Run is run.json. Times are wall-clock, from one monotonic origin.
@@ -99,6 +101,8 @@ const (
 	KindAddressOff   = "address-off"    // it is not any more; key node
 	KindNeighbour    = "neighbour"      // what somebody believes of the address; keys who, node, answering, stale
 	KindHolds        = "vip-state"      // an agent changed its state; keys state, cause
+	KindPairRecord   = "pair-record"    // the arbiter's record is another; keys state, survivor, generation
+	KindDecided      = "pair-decision"  // an agent of a pair has decided something new; keys do, record
 	KindNodeReady    = "node-ready"     // a Node is Ready; key node
 	KindNodeNotReady = "node-not-ready" // it is not; keys node, status, reason
 )

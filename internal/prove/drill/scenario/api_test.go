@@ -115,7 +115,7 @@ func TestMistakesWithAPIServersGetOneLine(t *testing.T) {
 	for _, tc := range []struct{ name, old, new, want string }{
 		{"no apiservers", "apiservers: true\n", "", "agents: balance has nothing to balance; add apiservers: true"},
 		{"no balancer", "agents: balance", "agents: leader", "paths[a/balance/api-get/new].targets: there is no balancer; add balance to agents"},
-		{"unknown agent", "agents: balance", "agents: [balance, moon]", `agents: "moon" is unknown; choose one of leader, balance, slices, zonal, etcd-balance, vip, front, none`},
+		{"unknown agent", "agents: balance", "agents: [balance, moon]", `agents: "moon" is unknown; choose one of leader, balance, slices, zonal, etcd-balance, vip, front, pair, arbiter, none`},
 		{"none and more", "agents: balance", "agents: [balance, none]", "agents: none stands beside others; leave it out"},
 		{"etcd through a balancer", "api-get", "get", "paths[a/balance/get/new].kinds: a balancer serves no get; choose one of api-get, api-put, api-watch"},
 		{"unready member", "apiserver/b", "main/b", `faults[0]: unready: "main/b" is no apiserver; write apiserver/SITE`},

@@ -29,6 +29,7 @@ type Case struct {
 	Balance    Balance       `yaml:"balance,omitempty"`
 	Slices     Slices        `yaml:"slices,omitempty"`
 	VIP        VIP           `yaml:"vip,omitempty"`
+	Pair       Pair          `yaml:"pair,omitempty"`
 	NodesReady bool          `yaml:"nodesReady,omitempty"`
 	Phases     Phases        `yaml:"phases"`
 	Faults     []Step        `yaml:"faults"`
@@ -101,11 +102,15 @@ func (s *Scenario) Case(name string) (*Case, error) {
 	if v.Balance != nil {
 		c.Balance = *v.Balance
 	}
+	if v.Lab != nil {
+		c.Lab = *v.Lab
+	}
 	c.resolveServers(s, v)
 	c.Lab.Preset = cmp.Or(c.Lab.Preset, defaultPreset)
 	if len(c.Lab.Sites) == 0 {
 		c.Lab.Sites = defaultSites()
 	}
+	c.fillPair()
 	c.Paths = c.expand(either(v.Paths, s.Paths))
 	return c, nil
 }
@@ -134,6 +139,10 @@ func (c *Case) resolveServers(s *Scenario, v Variant) {
 		c.VIP = *v.VIP
 	}
 	c.VIP = c.VIP.fill()
+	c.Pair = s.Pair
+	if v.Pair != nil {
+		c.Pair = *v.Pair
+	}
 	if c.Agents.Has(AgentSlices) {
 		c.Slices.Without = cmp.Or(c.Slices.Without, ReconcilerLease)
 	}
@@ -232,6 +241,9 @@ func (c *Case) product(set Paths) []Path {
 	for _, site := range either(set.Sites, c.SiteNames()) {
 		for _, cluster := range either(set.Clusters, c.ClusterNames()) {
 			for _, target := range either(set.Targets, []string{"own"}) {
+				if target == "own" && len(set.Sites) == 0 && !slices.Contains(c.MemberSites(cluster), site) {
+					continue
+				}
 				for _, kind := range either(set.Kinds, etcdKinds) {
 					for _, mode := range modesOf(kind, set.Modes) {
 						out = append(out, newPath(set, site, cluster, target, kind, mode))

@@ -41,6 +41,8 @@ type Scenario struct {
 	Slices  Slices  `yaml:"slices,omitempty"`
 	// VIP is an address that several machines may hold.
 	VIP VIP `yaml:"vip,omitempty"`
+	// Pair is an etcd of two members.
+	Pair Pair `yaml:"pair,omitempty"`
 	// NodesReady wants every Node to stay Ready in the run with the agents.
 	NodesReady bool    `yaml:"nodesReady,omitempty"`
 	Phases     Phases  `yaml:"phases,omitempty"`
@@ -86,9 +88,11 @@ type Link struct {
 
 // Cluster is one etcd cluster with a member in every site.
 type Cluster struct {
-	Name       string `yaml:"name"`
-	ClientPort int    `yaml:"clientPort,omitempty"`
-	PeerPort   int    `yaml:"peerPort,omitempty"`
+	Name string `yaml:"name"`
+	// Sites are those that have a member (default all).
+	Sites      []string `yaml:"sites,omitempty"`
+	ClientPort int      `yaml:"clientPort,omitempty"`
+	PeerPort   int      `yaml:"peerPort,omitempty"`
 	// Heartbeat and Election default to etcd's own 100 ms and 1 s.
 	Heartbeat time.Duration `yaml:"heartbeat,omitempty"`
 	Election  time.Duration `yaml:"election,omitempty"`
@@ -127,6 +131,11 @@ type Step struct {
 	// Drain names machines of vip that are cordoned and whose pods are evicted, as
 	// `kubectl drain` does.
 	Drain []string `yaml:"drain,omitempty"`
+	// Claim names sites of a pair whose member a person lets serve alone, until the
+	// step is undone; GiveUp the same with --accept-data-loss. In a run without the
+	// agents nobody can.
+	Claim  []string `yaml:"claim,omitempty"`
+	GiveUp []string `yaml:"giveUp,omitempty"`
 	// For is how long it lasts and Every its period: together a flap.
 	For   time.Duration `yaml:"for,omitempty"`
 	Every time.Duration `yaml:"every,omitempty"`
@@ -160,7 +169,8 @@ type Paths struct {
 	// Kinds are put, get (linearizable), serializable, watch for etcd, and what
 	// a kubelet asks an apiserver: api-get (its Node), api-put (renew its
 	// Lease), api-watch (a Service that changes ten times a second), and web (a
-	// page of the Service behind a gateway); of the held address udp (a datagram)
+	// page of the Service behind a gateway); write puts a key of its own each time, which
+	// is looked for at the end; of the held address udp (a datagram)
 	// and echo (a line over TCP). Modes are new and reused. A watch is always a
 	// stream, a datagram always new.
 	Kinds    []string      `yaml:"kinds,omitempty"`
@@ -241,6 +251,8 @@ type Variant struct {
 	Balance    *Balance          `yaml:"balance,omitempty"`
 	Slices     *Slices           `yaml:"slices,omitempty"`
 	VIP        *VIP              `yaml:"vip,omitempty"`
+	Pair       *Pair             `yaml:"pair,omitempty"`
+	Lab        *Lab              `yaml:"lab,omitempty"`
 	Phases     Phases            `yaml:"phases,omitempty"`
 	Faults     []Step            `yaml:"faults,omitempty"`
 	Paths      []Paths           `yaml:"paths,omitempty"`

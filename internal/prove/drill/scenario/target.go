@@ -42,7 +42,7 @@ func (p Process) Place() string { return cmp.Or(p.Node, p.Site) }
 
 // siteAgents are the agents of a site that belong to no member, what depends on
 // others first.
-var siteAgents = []string{AgentZonal, AgentSlices, AgentBalance, AgentEtcdBalance}
+var siteAgents = []string{AgentZonal, AgentSlices, AgentBalance, AgentEtcdBalance, AgentPair, AgentArbiter}
 
 // APIServer and Balancer name those of a site, SiteAgent an agent of one kind.
 func APIServer(site string) Process { return Process{Cluster: apiserverGroup, Site: site} }
@@ -92,7 +92,7 @@ func (c *Case) Resolve(target string) ([]Process, error) {
 	if !slices.Contains(c.groups(agent), cluster) {
 		return nil, oneOf("node of "+target, site, c.VIP.Nodes)
 	}
-	if err := oneOf("site of "+target, site, c.SiteNames()); err != nil {
+	if err := oneOf("site of "+target, site, slices.DeleteFunc(c.SiteNames(), func(s string) bool { return !c.Hosts(cluster, s) })); err != nil {
 		return nil, err
 	}
 	return []Process{{Cluster: cluster, Site: site, Agent: agent}}, nil
@@ -167,6 +167,9 @@ func (c *Case) siteProcesses(site string) []Process {
 	var out []Process
 	for _, agent := range []bool{true, false} {
 		for _, group := range c.groups(agent) {
+			if !c.Hosts(group, site) {
+				continue
+			}
 			out = append(out, Process{Cluster: group, Site: site, Agent: agent})
 		}
 	}

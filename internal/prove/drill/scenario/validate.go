@@ -10,9 +10,9 @@ import (
 
 var (
 	nameForm  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
-	etcdKinds = []string{"put", "get", "serializable", "watch"}
+	etcdKinds = []string{"put", "get", "serializable", "watch"} // by default
 	apiKinds  = []string{"api-get", "api-put", "api-watch"}
-	allKinds  = slices.Concat(etcdKinds, apiKinds, []string{kindWeb, KindUDP, KindEcho})
+	allKinds  = slices.Concat(etcdKinds, apiKinds, []string{kindWeb, KindUDP, KindEcho, KindWrite})
 	allModes  = []string{"new", "reused", "stream"}
 	allRoles  = []string{RoleAffected, RoleClean, RoleControl, RoleInfo}
 	allStates = []string{"", "all", "new", "established"}
@@ -60,7 +60,7 @@ func (s *Scenario) checkVariant(v Variant) error {
 
 // Validate reports the first mistake of a resolved case.
 func (c *Case) Validate() error {
-	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkAgents, c.checkKubernetes, c.checkVIP, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
+	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkAgents, c.checkKubernetes, c.checkVIP, c.checkPair, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -98,6 +98,11 @@ func (c *Case) checkClusters() error {
 	}
 	ports := map[int]string{}
 	for _, k := range c.Clusters {
+		for _, site := range k.Sites {
+			if err := oneOf("clusters["+k.Name+"].sites", site, c.SiteNames()); err != nil {
+				return err
+			}
+		}
 		for _, port := range []int{k.ClientPort, k.PeerPort} {
 			if port < 1 || port > 65535 {
 				return fmt.Errorf("clusters[%s]: port %d does not exist; choose one from 1 to 65535", k.Name, port)
@@ -115,7 +120,7 @@ func (c *Case) checkClusters() error {
 		if err := oneOf("leaders", cluster, c.ClusterNames()); err != nil {
 			return err
 		}
-		if err := oneOf("leaders."+cluster, site, c.SiteNames()); err != nil {
+		if err := oneOf("leaders."+cluster, site, c.MemberSites(cluster)); err != nil {
 			return err
 		}
 	}
@@ -159,8 +164,8 @@ func (c *Case) checkStep(f Step) error {
 		return fmt.Errorf("for, every: %s, %s; durations are not negative", f.For, f.Every)
 	case f.Every > 0 && (f.For == 0 || f.For >= f.Every):
 		return fmt.Errorf("every: %s with for: %s never heals; choose a for: that is shorter", f.Every, f.For)
-	case len(f.Cuts)+len(f.Kill)+len(f.Pause)+len(f.Stop)+len(f.Unready)+len(f.Off)+len(f.Release)+len(f.Drain) == 0:
-		return fmt.Errorf("%s: breaks nothing; give cuts, kill, pause, stop, unready, off, release or drain", f.Name)
+	case len(f.Cuts)+len(f.Kill)+len(f.Pause)+len(f.Stop)+len(f.Unready)+len(f.Off)+len(f.Release)+len(f.Drain)+len(f.Claim)+len(f.GiveUp) == 0:
+		return fmt.Errorf("%s: breaks nothing; give cuts, kill, pause, stop, unready, off, release, drain, claim or giveUp", f.Name)
 	}
 	for i, cut := range f.Cuts {
 		if err := c.checkCut(cut); err != nil {

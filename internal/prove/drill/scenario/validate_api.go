@@ -16,7 +16,7 @@ func IsHTTP(kind string) bool { return IsAPI(kind) || kind == kindWeb }
 // checkAgents refuses agents that do not exist or have nothing to do.
 func (c *Case) checkAgents() error {
 	for _, a := range c.Agents {
-		if err := oneOf("agents", a, []string{AgentLeader, AgentBalance, AgentSlices, AgentZonal, AgentEtcdBalance, AgentVIP, AgentFront, AgentNone}); err != nil {
+		if err := oneOf("agents", a, []string{AgentLeader, AgentBalance, AgentSlices, AgentZonal, AgentEtcdBalance, AgentVIP, AgentFront, AgentPair, AgentArbiter, AgentNone}); err != nil {
 			return err
 		}
 	}
@@ -56,6 +56,8 @@ func (b Balance) check() error {
 // checkServer refuses a path whose server the lab does not have.
 func (c *Case) checkServer(at string, p Path) error {
 	switch {
+	case !IsHTTP(p.Kind) && !slices.Contains(roles, p.Target) && slices.Contains(c.SiteNames(), p.Target) && !slices.Contains(c.MemberSites(p.Cluster), p.Target):
+		return fmt.Errorf("%s.targets: %s has no member of %s; choose one of %s", at, p.Target, p.Cluster, strings.Join(c.MemberSites(p.Cluster), ", "))
 	case IsAPI(p.Kind) && !c.APIServers:
 		return fmt.Errorf("%s.kinds: %s has no apiserver to ask; add apiservers: true", at, p.Kind)
 	case p.Balanced() && !c.Agents.Has(AgentBalance):

@@ -100,6 +100,13 @@ type Timers struct {
 	// Noise is Margin for addresses, whose windows are fractions of a second: as
 	// much as an echo over the loopback may take before a run is inconclusive.
 	Noise time.Duration
+	// LostAfter, HeadStart and BootGrace are those of the agents of a pair, Prove how old
+	// the last proof of a quorum may be at the fault, Decide between two decisions, Ask
+	// between two reads of the record when something is wrong, Claim a claim, the stop of
+	// etcd and a read of the record, Edit and Restart the promises for both (issue 6), and
+	// PairSlack Margin for a pair. Arbiter is how long the arbiter is away, GivenUp when a
+	// person gives writes up.
+	LostAfter, HeadStart, BootGrace, Prove, Decide, Ask, Claim, Edit, Restart, PairSlack, Arbiter, GivenUp time.Duration
 	// Kept says that the path keeps its connection, which takes Reset and
 	// Reconnect, not Move.
 	Kept bool
@@ -112,7 +119,7 @@ type Timers struct {
 
 // DefaultTimers returns the agent's and etcd's defaults.
 func DefaultTimers() Timers {
-	return Timers{
+	return pairTimers(Timers{
 		Election: defaultElection,
 		Certain:  time.Second,
 		Settle:   2 * time.Second,
@@ -131,7 +138,7 @@ func DefaultTimers() Timers {
 		Evict: 3 * time.Second, Told: time.Second,
 		Repeat: 200 * time.Millisecond, Noise: 250 * time.Millisecond,
 		Leave: 4 * time.Second, Adopt: DefaultAdopted, Sync: time.Second, GiveUp: 10 * time.Second, Timeout: DefaultTimeout,
-	}
+	})
 }
 
 // Window is an allowed outage, from the injection of the fault to a path that
@@ -179,6 +186,13 @@ var windows = map[string]func(Timers) Window{
 	"bgp-hold":   holdTime,
 	"bgp-check":  checked,
 	"bgp-drain":  drained,
+
+	"pair-led":      pairLed,
+	"pair-followed": pairFollowed,
+	"pair-booted":   pairBooted,
+	"pair-waits":    pairWaits,
+	"pair-return":   pairReturns,
+	"pair-given-up": pairGivenUp,
 
 	"service-split":   serviceSplit,
 	"service-adopt":   serviceAdopt,
@@ -276,6 +290,12 @@ func (c *Case) TimersOf(cluster string) Timers {
 	for _, f := range c.Faults {
 		t.Period = max(t.Period, f.Every)
 		t.Down = max(t.Down, f.For)
+		if slices.Contains(f.Kill, "agent:"+AgentArbiter+"/"+c.Pair.Site) {
+			t.Arbiter = f.At + f.For
+		}
+		if len(f.GiveUp) > 0 {
+			t.GivenUp = f.At
+		}
 	}
 	return t
 }
