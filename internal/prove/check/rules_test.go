@@ -37,7 +37,7 @@ func TestRulesAreWhole(t *testing.T) {
 }
 
 // Each rule fires on its broken example and is evaluated, and silent, on the
-// healthy twin. No other rule breaks on either.
+// healthy twin. No other rule breaks on either, nor fires on any healthy twin.
 func TestEveryRuleHasExamples(t *testing.T) {
 	for _, r := range rules.All() {
 		for _, twin := range []string{"broken", "healthy"} {
@@ -74,8 +74,11 @@ func example(t *testing.T, r rule.Rule, twin string) {
 		t.Errorf("%s: %s %s, want %s", dir, got.Outcome, got.Reason, want)
 	}
 	for _, f := range report.Findings {
-		if f.Rule == r.ID {
+		switch {
+		case f.Rule == r.ID:
 			located(t, dir, f)
+		case twin == "healthy":
+			t.Errorf("%s: %s fires on what is in order: %s: %s", dir, f.Rule, f.Location, f.What)
 		}
 	}
 }
