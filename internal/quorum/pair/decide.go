@@ -42,6 +42,11 @@ type State struct {
 	// FromPaired says that the licence was claimed from paired: the directory
 	// has not been edited since, and the claim can be given back.
 	FromPaired bool
+	// Void is the nonce of a record that this process set out to change to
+	// paired. Such a change may be done at any time later, even after its caller
+	// gave up, so no surgery may rest on the record that it replaces: a licence
+	// for that needs a change to a new generation first, which makes it fail.
+	Void string
 	// Refusal is why surgery was refused, RefusedUntil how long that is taken to
 	// last. A member that cannot survive does not claim.
 	Refusal      string
@@ -346,6 +351,7 @@ func (d *decision) soloSelf() Plan {
 	case d.v.quorate() && m.Known && m.Voters == 2 && m.SelfVoter && d.rec.Held:
 		return Plan{Do: Expel, Why: "a person asked for this member alone"}
 	case d.v.quorate() && m.Known && m.Voters == 2 && m.SelfVoter:
+		d.s.Void = d.rec.Nonce
 		return Plan{Do: Pair, Next: d.next(arbiter.Paired, d.rec.Cluster, m.Self, m.Peer), Why: "both members have a quorum"}
 	}
 	return d.surgery()
@@ -354,7 +360,7 @@ func (d *decision) soloSelf() Plan {
 // surgery is for a member that may serve alone, and has two voters and no quorum.
 func (d *decision) surgery() Plan {
 	after := d.cfg.LostAfter
-	if d.s.Licence == d.rec.Nonce || d.rec.Held {
+	if d.licensed() || d.rec.Held {
 		after = fresh
 	}
 	if why := d.notYet(after); why != "" {
@@ -363,7 +369,7 @@ func (d *decision) surgery() Plan {
 	if d.s.Refusal != "" {
 		return alarm("no quorum, and this member cannot survive: " + d.s.Refusal)
 	}
-	if d.s.Licence != d.rec.Nonce {
+	if !d.licensed() {
 		return d.claim("solo without a quorum: a new licence for surgery")
 	}
 	if d.v.since(d.v.Arbiter.Asked) >= fresh {
@@ -372,9 +378,16 @@ func (d *decision) surgery() Plan {
 	return Plan{Do: Stop, Why: "no quorum; this member is to be made the only one"}
 }
 
+// owns reports whether the record is that of this process's last claim.
+func (d *decision) owns() bool {
+	return d.s.Licence != "" && d.s.Licence == d.rec.Nonce
+}
+
+// licensed reports whether surgery may rest on the record.
+func (d *decision) licensed() bool { return d.owns() && d.s.Void != d.rec.Nonce }
+
 func (d *decision) soloSelfStopped() Plan {
 	v := d.v
-	licensed := d.s.Licence != "" && d.s.Licence == d.rec.Nonce
 	switch v.Log.Content {
 	case Unread:
 		return wait("the directory has not been read yet")
@@ -384,7 +397,7 @@ func (d *decision) soloSelfStopped() Plan {
 		return Plan{Do: Start, Why: fmt.Sprintf("serves alone, generation %d", d.rec.Generation)}
 	case Unfit:
 		d.s.Refusal, d.s.RefusedUntil = v.Log.Detail, forever
-		if licensed && d.s.FromPaired {
+		if d.owns() && d.s.FromPaired {
 			return d.giveBack()
 		}
 		return alarm(v.Log.Detail)
@@ -392,11 +405,11 @@ func (d *decision) soloSelfStopped() Plan {
 	switch {
 	case v.Log.Learner:
 		return alarm("this member may serve alone, but is a learner: an old copy; holdfast pair claim --accept-data-loss where the newest data is")
-	case licensed && d.s.Refusal != "" && d.s.FromPaired:
+	case d.owns() && d.s.Refusal != "" && d.s.FromPaired:
 		return d.giveBack()
-	case licensed && d.s.Refusal != "":
+	case d.owns() && d.s.Refusal != "":
 		return alarm(d.s.Refusal)
-	case !licensed:
+	case !d.licensed():
 		return Plan{Do: Start, Why: "the log has two voters; perhaps the peer is there"}
 	case v.Arbiter.Trouble == Readable && v.Arbiter.Asked > v.Process.Since:
 		return Plan{Do: Edit, Why: "the record, read after the stop, has the nonce of the claim"}
@@ -408,6 +421,7 @@ func (d *decision) soloSelfStopped() Plan {
 
 // giveBack ends a claim that was not used.
 func (d *decision) giveBack() Plan {
+	d.s.Void = d.rec.Nonce
 	next := d.rec
 	next.State, next.Survivor, next.Held, next.Forced = arbiter.Paired, "", false, false
 	return Plan{Do: GiveBack, Next: next, Alarm: true, Why: "this member cannot survive: " + d.s.Refusal}
