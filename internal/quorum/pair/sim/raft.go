@@ -148,7 +148,7 @@ func (w *World) terms(m *member, g *message) bool {
 	case g.term < m.d.term:
 		switch g.kind {
 		case msgAppend, msgBeat, msgSnap:
-			w.send(m, message{kind: msgAppendAnswer, to: g.from, term: m.d.term, index: m.commit})
+			w.send(m, message{kind: msgAppendAnswer, to: g.from, term: m.d.term, index: min(m.commit, m.d.synced)})
 		case msgPreVote:
 			w.send(m, message{kind: msgPreVoteAnswer, to: g.from, term: m.d.term, reject: true})
 		}
@@ -332,7 +332,7 @@ func (w *World) sendSnap(m *member, to id) {
 func (w *World) appended(m *member, g *message) {
 	d := m.d
 	if g.index < m.commit {
-		w.send(m, message{kind: msgAppendAnswer, to: g.from, term: d.term, index: m.commit})
+		w.send(m, message{kind: msgAppendAnswer, to: g.from, term: d.term, index: min(m.commit, m.d.synced)})
 		return
 	}
 	if g.index > len(d.log) || d.termAt(g.index) != g.logTerm || d.base.count() == 0 {
@@ -364,14 +364,18 @@ func (w *World) appended(m *member, g *message) {
 
 func (w *World) installed(m *member, g *message) {
 	d := m.d
-	if g.index > m.commit {
+	switch {
+	case g.index <= m.commit:
+	case d.base.count() > 0 && g.index <= len(d.log) && d.termAt(g.index) == g.entries[g.index-1].term:
+		w.commitTo(m, g.index) // it has them, and perhaps more
+	default:
 		d.base, d.epoch = g.base, g.epoch
 		d.log = append(d.log[:0], g.entries...)
 		d.synced, d.commit, m.commit = g.index, g.index, g.index
 		m.conf, m.gone = d.confAt(g.index), d.gone(g.index, m.gone[:0])
 		w.trace("%s: has a snapshot up to entry %d", m.name(), g.index)
 	}
-	w.send(m, message{kind: msgAppendAnswer, to: g.from, term: d.term, index: m.commit})
+	w.send(m, message{kind: msgAppendAnswer, to: g.from, term: d.term, index: min(m.commit, m.d.synced)})
 }
 
 // answered takes the other member's answer at the leader.

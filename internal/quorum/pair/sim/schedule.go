@@ -170,6 +170,7 @@ func (w *World) arbiterAlone() {
 		return // a new pair takes longer, now and then
 	}
 	w.shape.Slow = 0
+	w.Run(3 * time.Second)
 	w.judge.untouched = true
 	for range 1 + w.rng.IntN(4) {
 		w.arbiterTrouble(w.now, w.now+w.between(0, 40*time.Second))
@@ -231,7 +232,7 @@ func (w *World) lost(r arbiter.Record) bool {
 		return false
 	}
 	log := readLog(s.dir)
-	return log.Content == pair.Empty || log.Content == pair.Unfit || log.Learner
+	return log.Content == pair.Empty || log.Content == pair.Unfit || log.Learner || !s.dir.examine().selfVotes
 }
 
 // settled lets the pair write on, with all that either has.
