@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // Member is one member as of the end of the log.
@@ -26,9 +27,9 @@ func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
 func (id *ID) UnmarshalText(b []byte) error {
-	var v uint64
-	if _, err := fmt.Sscanf(string(b), "%x", &v); err != nil {
-		return fmt.Errorf("read id %q: %w", b, err)
+	v, err := strconv.ParseUint(string(b), 16, 64)
+	if err != nil {
+		return fmt.Errorf("read id: %w", err)
 	}
 	*id = ID(v)
 	return nil

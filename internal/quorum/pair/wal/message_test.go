@@ -70,3 +70,16 @@ func (c confState) equal(o *raftpb.ConfState) bool {
 	return slices.Equal(c.voters, o.GetVoters()) && slices.Equal(c.learners, o.GetLearners()) &&
 		slices.Equal(c.outgoing, o.GetVotersOutgoing()) && slices.Equal(c.nextLearners, o.GetLearnersNext()) && c.autoLeave == o.GetAutoLeave()
 }
+
+// TestIDIsReadWhole: what stands behind an id makes it none.
+func TestIDIsReadWhole(t *testing.T) {
+	var id ID
+	if err := id.UnmarshalText([]byte("8e9e05c52164694d")); err != nil || id != 0x8e9e05c52164694d {
+		t.Errorf("%v, %v", id, err)
+	}
+	for _, bad := range []string{"", "8e9e 1", "8e9eg", "-1", "18e9e05c52164694d"} {
+		if err := id.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q is read as %v", bad, id)
+		}
+	}
+}
