@@ -152,7 +152,7 @@ func (w *World) land(e event) {
 		c.err = arbiter.ErrLost
 	default:
 		w.judge.swapped(w, int(c.site), e.life, c.data)
-		w.object = restamp(w, c.data)
+		w.object, w.record = restamp(w, c.data), decode(c.data)
 		w.writes++
 		c.version = w.version()
 		if w.chance(0.05) {

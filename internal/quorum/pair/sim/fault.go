@@ -141,7 +141,7 @@ func (f Fault) describe() string {
 // voters, and the other member has all that was acknowledged.
 func (w *World) lose(site int) {
 	s, other := &w.sites[site], &w.members[1-site]
-	r := decode(w.object)
+	r := w.record
 	whole := other.booted && other.conf.count() == 2 && other.commit == len(w.judge.truth) && other.d.epoch == w.judge.epoch
 	if r.State != arbiter.Paired || !whole || w.sites[1-site].full {
 		return
@@ -155,7 +155,7 @@ func (w *World) lose(site int) {
 // person changes the record: a claim that is held, its end, or one in place of
 // the survivor.
 func (w *World) person(f Fault) {
-	r := decode(w.object)
+	r := w.record
 	if r.Generation == 0 {
 		return
 	}
@@ -175,6 +175,7 @@ func (w *World) person(f Fault) {
 	r.Nonce = arbiter.NewNonce()
 	w.trace("the record: %s %s, generation %d, held %v, forced %v, by a person", r.State, r.Survivor, r.Generation, r.Held, r.Forced)
 	w.object, _ = r.Encode() // it is valid
+	w.record = r
 	w.writes++
 }
 

@@ -133,12 +133,9 @@ func (j *judge) read(w *World, l *member) {
 }
 
 func decode(data []byte) arbiter.Record {
-	if data == nil {
-		return arbiter.Record{}
-	}
 	r, err := arbiter.Decode(data)
 	if err != nil {
-		panic(err) // the world wrote it
+		panic(err) // a client wrote it
 	}
 	return r
 }
@@ -152,7 +149,7 @@ func (j *judge) reading(w *World, site int, life uint32, data []byte) {
 
 // swapped judges a change of the record by an agent.
 func (j *judge) swapped(w *World, site int, life uint32, data []byte) {
-	was, now := decode(w.object), decode(data)
+	was, now := w.record, decode(data)
 	name := names[site]
 	w.trace("the record: %s %s, generation %d, by %s", now.State, now.Survivor, now.Generation, name)
 	switch {
@@ -203,7 +200,7 @@ func (j *judge) stops(w *World, m *member) {
 // setsAside judges that a directory is moved away.
 func (j *judge) setsAside(w *World, a *agent) {
 	j.Asides++
-	r, d := decode(w.object), w.sites[a.site].dir
+	r, d := w.record, w.sites[a.site].dir
 	switch {
 	case !r.SoloOf(names[1-a.site]) && !r.Forced: // what a person forces, a person knows
 		w.breach("%s sets its data aside, and the record is %s %s", names[a.site], r.State, r.Survivor)

@@ -187,7 +187,7 @@ func (w *World) arbiterAlone() {
 
 // whole reports whether the record is paired and both members take writes.
 func (w *World) whole() bool {
-	r := decode(w.object)
+	r := w.record
 	a, b := &w.members[0], &w.members[1]
 	return r.State == arbiter.Paired && w.quorate(a) != nil && w.quorate(b) != nil && a.conf.count() == 2 && a.conf == b.conf
 }
@@ -204,14 +204,14 @@ func (w *World) calm() time.Duration {
 			return 0
 		}
 	}
-	r := decode(w.object)
+	r := w.record
 	w.breach("calm for %s after a person helped, and not a pair: the record is %s %s, generation %d", bound, r.State, r.Survivor, r.Generation)
 	return 0
 }
 
 // helped has a person do what only a person may.
 func (w *World) helped() bool {
-	switch r := decode(w.object); {
+	switch r := w.record; {
 	case r.Held:
 		w.Inject(w.now, Fault{Do: Free, A: 0})
 	case w.lost(r):

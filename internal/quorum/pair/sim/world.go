@@ -71,6 +71,7 @@ type World struct {
 
 	arbiter  way
 	object   []byte
+	record   arbiter.Record // what object says
 	writes   int
 	calls    []call
 	messages []message
@@ -118,7 +119,7 @@ func (w *World) Reset(shape Shape, rng *rand.Rand) {
 	w.queue.reset()
 	w.calls, w.messages, w.arena, w.faults = w.calls[:0], w.messages[:0], w.arena[:0], w.faults[:0]
 	w.idSite = append(w.idSite[:0], 0, 0, 1) // 1 is of a, 2 of b
-	w.uids, w.writes, w.object, w.arbiter, w.bent = 0, 0, nil, open, rules{}
+	w.uids, w.writes, w.object, w.record, w.arbiter, w.bent = 0, 0, nil, arbiter.Record{}, open, rules{}
 	w.open = [2][2]bool{{true, true}, {true, true}}
 	w.judge = judge{forced: -1, truth: w.judge.truth[:0], conf: conf{voters: [2]id{1, 2}}}
 	for i := range w.sites {
@@ -130,7 +131,8 @@ func (w *World) Reset(shape Shape, rng *rand.Rand) {
 	case AtWork:
 		w.sites[0].dir = &dir{id: 1, term: 1, base: w.judge.conf}
 		w.sites[1].dir = &dir{id: 2, term: 1, base: w.judge.conf}
-		w.object, _ = record(1, arbiter.Paired, "").Encode() // it is valid
+		w.record = firstRecord()
+		w.object, _ = w.record.Encode() // it is valid
 	case Single:
 		w.judge.conf = conf{voters: [2]id{1, 0}}
 		w.sites[0].dir = &dir{id: 1, term: 1, base: w.judge.conf}
@@ -138,9 +140,9 @@ func (w *World) Reset(shape Shape, rng *rand.Rand) {
 	w.after(w.between(0, time.Second), event{what: evWrite})
 }
 
-func record(generation uint64, state arbiter.State, survivor string) arbiter.Record {
+func firstRecord() arbiter.Record {
 	return arbiter.Record{
-		Version: arbiter.RecordVersion, Cluster: cluster, Generation: generation, State: state, Survivor: survivor,
+		Version: arbiter.RecordVersion, Cluster: cluster, Generation: 1, State: arbiter.Paired,
 		Members: [2]arbiter.Member{{Name: "a", ID: 1}, {Name: "b", ID: 2}}, Nonce: arbiter.NewNonce(), By: "person",
 	}
 }
