@@ -15,6 +15,9 @@
 // systemd starts a unit of etcd only for the agent, at boot too; unit.go says
 // how. That stays so between two agents, until ReleaseUnit.
 //
+// A static pod cannot be had so: the kubelet starts it with the machine, before
+// the agent, which then finds it running. Once stopped it stays so, as its manifest is away.
+//
 // Nothing is started twice: another etcd on the same data directory, known by
 // etcd's own lock, is a Refusal. Nothing is restarted here; who calls decides.
 //
@@ -36,5 +39,5 @@
 // supervisor.go is what an agent needs to know. arguments.go, file.go and
 // describe.go read what etcd was told; child.go, over record.go and process.go,
 // runs it as a child; unit.go, over unitfacts.go and control.go, as a systemd
-// unit; lock.go and ready.go look before a start; aside.go moves data.
+// unit; staticpod.go, over manifest.go, as a static pod of a kubelet; lock.go and ready.go look before a start; aside.go moves data.
 package supervise
