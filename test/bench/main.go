@@ -86,7 +86,7 @@ type part struct {
 // A part that runs only when it is named would not fit into a coffee break.
 // One whose rows are measured group by group can also be run by group.
 func parts(only string) []part {
-	all := []part{{"leader", benchLeader, false}, {"balance", balanceGroup(""), false}, {"slices", benchSlices, false}, {"zonal", benchZonal, false}, {"vip", vipGroup(""), false}, {"soak", benchSoak, true}}
+	all := []part{{"leader", benchLeader, false}, {"balance", balanceGroup(""), false}, {"slices", benchSlices, false}, {"zonal", benchZonal, false}, {"vip", vipGroup(""), false}, {"pair", benchPair, false}, {"soak", benchSoak, true}}
 	if group, ok := strings.CutPrefix(only, "balance-"); ok {
 		all = append(all, part{only, balanceGroup(group), true})
 	}

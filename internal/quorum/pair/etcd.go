@@ -2,7 +2,6 @@ package pair
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,12 +12,16 @@ import (
 
 // supervisor is whoever runs etcd here.
 func supervisor(ctx context.Context, s Settings, log *slog.Logger) (supervise.Supervisor, error) {
-	if len(s.command) == 0 {
-		return nil, errors.New("no etcd to run; write -- etcd ARGS…")
-	}
 	dir := filepath.Join(s.StateDir, "etcd")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("stateDir: %w", err)
+	}
+	if s.Unit != "" {
+		unit, err := supervise.NewUnit(ctx, supervise.UnitOptions{Unit: s.Unit, StateDir: dir, Root: "/", Log: log})
+		if err != nil {
+			return nil, err
+		}
+		return unit, nil
 	}
 	child, err := supervise.NewChild(ctx, supervise.ChildOptions{
 		Command: s.command, Env: os.Environ(), StateDir: dir, User: s.User, Stdout: os.Stdout, Stderr: os.Stderr, Root: "/", Log: log,

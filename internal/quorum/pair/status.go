@@ -50,6 +50,7 @@ type Status struct {
 // ProcessStatus is the own etcd.
 type ProcessStatus struct {
 	Running bool   `json:"running"`
+	PID     int    `json:"pid,omitempty"`
 	Voters  int    `json:"voters,omitempty"`
 	Leads   bool   `json:"leads"`
 	Member  string `json:"member,omitempty"`
@@ -74,7 +75,7 @@ func (a *Agent) Status() Status {
 	a.mu.Unlock()
 	v.Now = a.clock()
 	a.obs.mu.Lock()
-	progress, transfer, ended, leads := a.obs.progress, a.obs.transfer, a.obs.ended, a.obs.status.Leader != 0 && a.obs.status.Leader == a.obs.status.Member
+	progress, transfer, pid, ended, leads := a.obs.progress, a.obs.transfer, a.obs.pid, a.obs.ended, a.obs.status.Leader != 0 && a.obs.status.Leader == a.obs.status.Member
 	a.obs.mu.Unlock()
 	s := Status{
 		Version: statusVersion, Name: a.settings.Name, Peer: a.settings.Peer.Name, Serves: v.quorate(),
@@ -86,7 +87,9 @@ func (a *Agent) Status() Status {
 	if v.Members.Self != 0 {
 		s.Etcd.Member = v.Members.Self.String()
 	}
-	if !v.Process.Running {
+	if v.Process.Running {
+		s.Etcd.PID = pid
+	} else {
 		s.Etcd.Ended = ended
 	}
 	if !s.Serves {
