@@ -289,6 +289,9 @@ func (p *benchedPair) rest(ctx context.Context, window time.Duration) ([]Row, er
 			return nil, err
 		}
 	}
+	if !pause(ctx, 8*time.Second) { // the trials of the arbiter at the start
+		return nil, ctx.Err()
+	}
 	asked := p.requests.Load()
 	if !pause(ctx, window) {
 		return nil, ctx.Err()
