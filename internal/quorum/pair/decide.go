@@ -53,6 +53,9 @@ type State struct {
 	RefusedUntil time.Duration
 	// SawTwo says that the running etcd has had two voters under this process.
 	SawTwo bool
+	// Alone says that etcd was started from a directory in which self is the only voter,
+	// and has not had a quorum since: it needs no peer to get one, only time.
+	Alone bool
 	// Met says that the peer has been there under this process.
 	Met bool
 }
@@ -128,6 +131,12 @@ type decision struct {
 func (d *decision) remember() {
 	if d.s.Licence != "" && d.s.Licence != d.rec.Nonce {
 		d.s.Licence, d.s.FromPaired = "", false
+	}
+	switch {
+	case d.v.quorate() || d.v.Process.Running && d.v.Members.Known && d.v.Members.Voters == 2:
+		d.s.Alone = false
+	case !d.v.Process.Running && d.v.Log.Content != Unread:
+		d.s.Alone = d.v.Log.Content == Alone
 	}
 	if !d.v.Process.Running {
 		d.s.SawTwo = false
@@ -359,6 +368,11 @@ func (d *decision) soloSelf() Plan {
 
 // surgery is for a member that may serve alone, and has two voters and no quorum.
 func (d *decision) surgery() Plan {
+	if d.s.Alone {
+		// Another stop would only begin the wait anew: on a machine slower than
+		// our patience, for ever.
+		return wait("etcd is starting as the only member")
+	}
 	after := d.cfg.LostAfter
 	if d.licensed() || d.rec.Held {
 		after = fresh

@@ -57,6 +57,7 @@ var (
 	learner    = func(_ *Config, _ *State, v *View) { v.Members.Voters, v.Members.SelfVoter = 1, false }
 	joining    = func(_ *Config, _ *State, v *View) { v.Members.Learner = 9 }
 	sawTwo     = func(_ *Config, s *State, _ *View) { s.SawTwo = true }
+	loneStart  = func(_ *Config, s *State, _ *View) { s.Alone = true }
 	unmet      = func(_ *Config, s *State, v *View) { s.Met, v.PeerSeen = false, 0 }
 	blind      = func(_ *Config, _ *State, v *View) { v.Blind = "no client is reached" }
 	noAnswer   = func(_ *Config, _ *State, v *View) { v.Quorum.Answers = now - 4*time.Second }
@@ -287,6 +288,9 @@ func TestDecideSoloOfSelfRunning(t *testing.T) {
 		{"two voters: paired, with a write of both", in(soloA), Pair, "both members have a quorum", pairs},
 		{"held: the peer is taken out", in(soloA, held), Expel, "a person asked", nil},
 		{"no quorum, but the peer can be reached", in(soloA, lost(10*time.Second), peerUp), Nothing, "can be reached", nil},
+		{"started as the only member, and slow: time, not surgery", in(soloA, noMembers, loneStart, lost(20*time.Second)), Nothing, "starting as the only member", nil},
+		{"the same for a person, who does not wait long", in(soloA, held, noMembers, loneStart, lost(20*time.Second)), Nothing, "starting as the only member", nil},
+		{"started as the only member, with a peer since", in(soloA, loneStart, lost(3*time.Second)), Claim, "a new licence", fresh},
 		{"no quorum, no licence: a new one", in(soloA, lost(3*time.Second)), Claim, "a new licence", fresh},
 		{"another claim's nonce is none", in(soloA, oldClaim, lost(3*time.Second)), Claim, "a new licence", func(t *testing.T, s State, p Plan) {
 			if s.Licence != "" || s.FromPaired {
@@ -399,6 +403,28 @@ func TestDecideIsPure(t *testing.T) {
 		s2, p2 := decideAs(all)
 		if s1 != s2 || p1 != p2 {
 			t.Errorf("%+v %+v, and again %+v %+v", s1, p1, s2, p2)
+		}
+	}
+}
+
+// A directory in which self is alone is remembered until etcd has had a quorum, and
+// forgotten with the next one.
+func TestStartedAlone(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		was, want bool
+		in        []situation
+	}{
+		{"read before the start", false, true, []situation{soloA, stopped(time.Second, Alone)}},
+		{"a directory with two voters", true, false, []situation{soloA, stopped(time.Second, Two)}},
+		{"not read yet", true, true, []situation{soloA, stopped(time.Second, Unread)}},
+		{"runs and has no quorum yet", true, true, []situation{soloA, noMembers, running(2 * time.Second), lost(5 * time.Second)}},
+		{"runs and has one", true, false, []situation{soloA, alone}},
+		{"runs and has a peer", true, false, []situation{soloA, lost(time.Minute)}},
+	} {
+		in := append([]situation{func(_ *Config, s *State, _ *View) { s.Alone = tc.was }}, tc.in...)
+		if s, _ := decideAs(in); s.Alone != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, s.Alone, tc.want)
 		}
 	}
 }
