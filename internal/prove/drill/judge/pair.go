@@ -57,10 +57,14 @@ func (j *run) lostWrites() []write {
 }
 
 // twice lists revisions at which two writes were acknowledged: two members took writes
-// without each other.
+// without each other. A person who gives writes up has their revisions used again.
 func (j *run) twice() []int64 {
 	var out []int64
 	all := j.acknowledged()
+	if j.rec.Case.Pair.Loses {
+		lost := j.lostWrites()
+		all = slices.DeleteFunc(all, func(w write) bool { return slices.Contains(lost, w) })
+	}
 	for i := 1; i < len(all); i++ {
 		if all[i].revision == all[i-1].revision && all[i].key != all[i-1].key {
 			out = append(out, all[i].revision)
