@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ import (
 // options are the flags of `holdfast check`.
 type options struct {
 	node         bool
+	cluster      clusterFlags
 	format       string
 	json         bool
 	out          string
@@ -44,7 +46,8 @@ func Command() *cobra.Command {
 
 TARGET is a directory of manifests, a file of them, a bundle of "check collect",
 or the directory it unpacks to. With --node it is the machine itself, whose
-settings are read: kubelet, static pods, keepalived, HAProxy, FRR and others.
+settings are read: kubelet, static pods, keepalived, HAProxy, FRR and others. With
+--kubeconfig it is a live cluster, of which lists are read and no Secret.
 
 A rule whose facts are not there is not evaluated, and says what it needs. Each
 finding says what a fault will do, for how long, and which drill proves it.
@@ -56,6 +59,7 @@ given could not be read, or wrong usage.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.node, "node", false, "read this machine's own files; TARGET is then the root of its file system (default /)")
+	o.cluster.bind(f)
 	f.StringVar(&o.format, "format", "text", "output: "+strings.Join(format.Names(), ", "))
 	f.BoolVar(&o.json, "json", false, "short for --format json")
 	f.StringVarP(&o.out, "output", "o", "", "write to this file, not to standard output")
@@ -63,7 +67,7 @@ given could not be read, or wrong usage.`,
 	f.StringVar(&o.baseline, "baseline", "", "a report written with --json; what it has is known and does not count")
 	f.StringVar(&o.suppressions, "suppressions", "", "file of findings that do not count, each with a reason and a last day")
 	f.StringSliceVar(&o.only, "rule", nil, "evaluate only these rules or groups")
-	cmd.AddCommand(explainCommand())
+	cmd.AddCommand(explainCommand(), collectCommand(), pathCommand())
 	return cmd
 }
 
@@ -83,7 +87,7 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	facts, err := o.read(args)
+	facts, err := o.read(cmd.Context(), args)
 	if err != nil {
 		return err
 	}
@@ -135,19 +139,23 @@ func (o *options) audit() (s audit.Options, err error) {
 	return s, nil
 }
 
-func (o *options) read(args []string) (*fact.Facts, error) {
+func (o *options) read(ctx context.Context, args []string) (*fact.Facts, error) {
 	target := ""
 	if len(args) > 0 {
 		target = args[0]
 	}
 	switch {
+	case o.cluster.given() && (target != "" || o.node):
+		return nil, errors.New("check: a live cluster and another target; give one of them")
+	case o.cluster.given():
+		return o.cluster.facts(ctx)
 	case o.node && target == "":
 		target = "/"
 	case target == "":
-		return nil, errors.New("check: no target; name a directory, a file or a bundle, or give --node")
+		return nil, errors.New("check: no target; name a directory, a file or a bundle, or give --node or --kubeconfig")
 	}
 	if o.node {
-		return source.Node(target, source.DefaultLimits())
+		return nodeFacts(ctx, target)
 	}
 	return source.Open(target, source.DefaultLimits())
 }

@@ -10,8 +10,6 @@ import (
 	"path"
 	"strings"
 	"syscall"
-
-	"github.com/holdfast-ha/holdfast/internal/prove/check/fact"
 )
 
 // NodeFiles are the files of a node that rules may look at, as patterns of
@@ -35,19 +33,12 @@ var NodeFiles = []string{
 	"/etc/sysctl.conf", "/etc/sysctl.d/*.conf", "/proc/sys/net/ipv4/ip_nonlocal_bind", "/proc/sys/net/ipv4/tcp_retries2", "/sys/devices/system/cpu/possible",
 }
 
-// Node reads the files of one machine, whose file system begins at root.
-func Node(root string, limits Limits) (*fact.Facts, error) {
+func openMachine(root string) (machine, error) {
 	r, err := os.OpenRoot(root)
 	if err != nil {
-		return nil, fmt.Errorf("read node: %w", err)
+		return machine{}, fmt.Errorf("read node: %w", plain(err))
 	}
-	defer r.Close() //nolint:errcheck // only read
-	f, err := read(machine{r, hostname(r)}, "this machine", limits)
-	if err != nil {
-		return nil, err
-	}
-	f.Root = root
-	return f, nil
+	return machine{r, hostname(r)}, nil
 }
 
 // hostname is the machine's own name, which is that of its Node mostly.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"path"
 	"strings"
@@ -39,10 +40,24 @@ func (r *reader) object(data []byte, at fact.Location, list fact.Reference) erro
 		return nil // not an object of the API: settings of another program
 	}
 	at.Object = id
+	if r.again(data) {
+		return nil
+	}
 	if err := r.add(data, at); err != nil {
 		r.problem(at.String(), err)
 	}
 	return nil
+}
+
+// again says whether the very same object was read before: must-gathers have pods
+// twice.
+func (r *reader) again(data []byte) bool {
+	sum := maphash.Bytes(r.seed, data)
+	if _, ok := r.objectsRead[sum]; ok {
+		return true
+	}
+	r.objectsRead[sum] = struct{}{}
+	return false
 }
 
 // sniff reads apiVersion and kind of an object, and no more than it has to.
@@ -75,9 +90,9 @@ func sniff(data []byte) (id fact.Reference, err error) {
 // lines reads one object a line.
 func (r *reader) lines(e entry) error {
 	s := bufio.NewScanner(e.r)
-	s.Buffer(make([]byte, 0, 1<<16), int(r.limits.Object))
+	s.Buffer(make([]byte, 0, min(1<<16, r.limits.Object)), int(r.limits.Object))
 	line := 0
-	for s.Scan() {
+	for s.Scan() && s.Err() == nil { // after an error comes what was read of a line
 		line++
 		data := bytes.TrimSpace(s.Bytes())
 		if len(data) == 0 {
@@ -105,6 +120,9 @@ func (r *reader) jsonObjects(e entry) error {
 		}
 		if err != nil {
 			return j.fail(err)
+		}
+		if token == json.Delim('[') {
+			return nil // of another program: no list of the API begins so
 		}
 		if token != json.Delim('{') {
 			return j.fail(errors.New("not an object of Kubernetes, nor a list of them"))
@@ -226,7 +244,7 @@ func (j *jsonReader) line() int { return j.in.lineAt(j.d.InputOffset() - 1) }
 func (j *jsonReader) lineOf(n int) int { return j.in.lineAt(j.d.InputOffset() - int64(n)) }
 
 func (j *jsonReader) fail(err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		err = errors.New("ends in the middle of an object; copy it again")
 	}
 	return &lineError{j.line(), err}

@@ -41,6 +41,10 @@ func (r *reader) bundle(e entry) error {
 	if err := r.document(e, &m, true); err != nil {
 		return err
 	}
+	return r.manifest(e.name, m)
+}
+
+func (r *reader) manifest(name string, m Manifest) error {
 	if m.Version != Version {
 		return fmt.Errorf("version %d: only %d is known here; collect it again", m.Version, Version)
 	}
@@ -52,7 +56,7 @@ func (r *reader) bundle(e entry) error {
 		}
 		r.stated[key] = fact.Known{State: state, Why: s.Why}
 		if state == fact.Unknown {
-			r.problem(e.name, fmt.Errorf("%s: could not be read: %s", key, s.Why))
+			r.problem(name, fmt.Errorf("%s: could not be read: %s", key, s.Why))
 		}
 	}
 	return nil

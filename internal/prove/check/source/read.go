@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"os"
 	"path"
@@ -84,13 +85,21 @@ type reader struct {
 	// broken are the kinds that could not be read whole, and why.
 	broken map[fact.Kind]string
 	more   int
+	// objectsRead are sums of all objects, to know one that comes again.
+	objectsRead map[uint64]struct{}
+	seed        maphash.Seed
+}
+
+func newReader(origin string, limits Limits) *reader {
+	return &reader{
+		facts: &fact.Facts{Origin: origin, Ignored: map[string]int{}}, limits: limits, left: limits.Total,
+		stated: map[string]fact.Known{}, broken: map[fact.Kind]string{},
+		objectsRead: map[uint64]struct{}{}, seed: maphash.MakeSeed(),
+	}
 }
 
 func read(t tree, origin string, limits Limits) (*fact.Facts, error) {
-	r := &reader{
-		facts: &fact.Facts{Origin: origin, Ignored: map[string]int{}}, limits: limits, left: limits.Total,
-		stated: map[string]fact.Known{}, broken: map[fact.Kind]string{},
-	}
+	r := newReader(origin, limits)
 	err := t.walk(r.visit, r.bad)
 	if err != nil && r.files == 0 {
 		return nil, err
@@ -166,8 +175,7 @@ func (r *reader) spoil(name string, err error) {
 // kindOfFile tells from a name such as objects/pods.ndjson or kube-system/pods.json
 // what is in it.
 func kindOfFile(name string) (fact.Kind, bool) {
-	base := path.Base(name)
-	base = strings.TrimSuffix(base, path.Ext(base))
+	base, _, _ := strings.Cut(path.Base(name), ".")
 	for _, kind := range apiKinds {
 		if strings.ReplaceAll(base, "-", "") == string(kind) {
 			return kind, true
