@@ -233,3 +233,26 @@ func TestOpenNamesTheMistake(t *testing.T) {
 		}
 	}
 }
+
+// Whatever stands in the URL, it is opened or refused, and nothing is sent.
+func FuzzOpen(f *testing.F) {
+	for _, s := range []string{
+		"https://h:1/pairs/prod", "http://127.0.0.1/x", "s3://b/k?endpoint=https://h&region=r&style=virtual", "s3://b/k?region=x",
+		"etcd+https://h:1,[::1]:2/k", "etcd+http://127.0.0.1:1/k", "configmap://n/m?kubeconfig=/nowhere&context=c", "", ":", "etcd+", "s3://",
+	} {
+		f.Add(s)
+	}
+	f.Setenv("AWS_ACCESS_KEY_ID", "id")
+	f.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	f.Fuzz(func(t *testing.T, url string) {
+		s, err := Open(Settings{URL: url})
+		if err != nil {
+			return
+		}
+		defer func() { _ = s.Close() }()
+		beside, err := s.Beside(scratch)
+		if err != nil || s.Name() == "" || beside.Name() == s.Name() {
+			t.Errorf("%q: %v", url, err)
+		}
+	})
+}

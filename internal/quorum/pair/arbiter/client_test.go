@@ -7,6 +7,9 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -95,48 +98,109 @@ func (c *cutter) carry(ctx context.Context, in net.Conn, to string) {
 	}
 }
 
-func TestMissingAnswersAreSettledByNonce(t *testing.T) {
-	settings := serve(t, t.TempDir())
-	u, err := url.Parse(settings.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cut := newCutter(t, u.Host)
-	settings.URL = "http://" + cut.addr + u.Path
-	c := NewClient(open(t, settings), "a", Record{}, forget)
-	if _, err := c.Read(soon(t)); !errors.Is(err, ErrAbsent) {
-		t.Fatal(err)
-	}
-	held, err := c.Change(soon(t), Held{}, exampleRecord())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, mode := range []int32{reset, silent} {
-		cut.once.Store(true)
-		cut.mode.Store(mode)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		next, err := c.Change(ctx, held, held.Record)
-		cancel()
-		if err != nil || next.Generation != held.Generation+1 {
-			t.Fatalf("mode %d: %v: the change was made, and the record says so", mode, err)
+// cutting puts a cutter in front of what the settings name.
+func cutting(t *testing.T, settings Settings) (Settings, *cutter) {
+	t.Helper()
+	text := &settings.URL
+	if u, err := url.Parse(settings.URL); err == nil && u.Scheme == "configmap" {
+		data, err := os.ReadFile(u.Query().Get("kubeconfig"))
+		if err != nil {
+			t.Fatal(err)
 		}
-		held = next
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		settings.URL = "configmap://" + u.Host + u.Path + "?kubeconfig=" + path
+		conf := string(data)
+		text = &conf
+		defer func() { write(t, path, conf) }()
 	}
-	// Answers stay away: it cannot be told, and says so, within the time given.
+	*text = strings.ReplaceAll(*text, "127.0.0.1:1,", "")
+	to := regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).FindString(*text)
+	cut := newCutter(t, to)
+	*text = strings.ReplaceAll(*text, to, cut.addr)
+	return settings, cut
+}
+
+func TestMissingAnswersAreSettledByNonce(t *testing.T) {
+	for name, start := range backends {
+		t.Run(name, func(t *testing.T) {
+			settings, cut := cutting(t, start(t))
+			c := NewClient(open(t, settings), "a", Record{}, forget)
+			if _, err := c.Read(soon(t)); !errors.Is(err, ErrAbsent) {
+				t.Fatal(err)
+			}
+			held, err := c.Change(soon(t), Held{}, exampleRecord())
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = settled(t, c, cut, held, reset)
+			if name != "etcd" {
+				// A connection of gRPC that fell silent is only given up after 8 s.
+				held = settled(t, c, cut, held, silent)
+			}
+			unsettled(t, c, cut, held)
+		})
+	}
+}
+
+// settled keeps the answer to a change back, which then has to be found by its nonce.
+func settled(t *testing.T, c *Client, cut *cutter, held Held, mode int32) Held {
+	t.Helper()
+	cut.once.Store(true)
+	cut.mode.Store(mode)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	next, err := c.Change(ctx, held, held.Record)
+	if err != nil || next.Generation != held.Generation+1 {
+		t.Fatalf("mode %d: generation %d, %v: the change was made, and the record says so", mode, next.Generation, err)
+	}
+	if cut.mode.Load() != through {
+		t.Fatal("nothing was cut: this shows nothing")
+	}
+	return next
+}
+
+// unsettled keeps all answers back: it cannot be told, and says so, within the time given.
+func unsettled(t *testing.T, c *Client, cut *cutter, held Held) {
+	t.Helper()
 	cut.once.Store(false)
 	cut.mode.Store(silent)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if _, err := c.Change(ctx, held, held.Record); !errors.Is(err, ErrUnknown) || errors.Is(err, ErrLost) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("%v, want ErrUnknown", err)
+		t.Errorf("%v, want ErrUnknown in one line", err)
 	}
 	cut.mode.Store(through)
-	now, err := c.Read(soon(t))
-	if err != nil || now.Generation != held.Generation+1 {
-		t.Errorf("generation %d %v, want the one that was sent", now.Generation, err)
+	var now Held
+	until(t, "it is read again", func() (ok bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		var err error
+		now, err = c.Read(ctx)
+		return err == nil
+	})
+	if now.Generation != held.Generation+1 {
+		t.Errorf("generation %d, want the one that was sent", now.Generation)
 	}
 	if _, err := c.Change(soon(t), held, held.Record); !errors.Is(err, ErrLost) {
 		t.Errorf("a change of what was replaced: %v", err)
+	}
+}
+
+// The connection that was kept died unnoticed: the read gets its answer on another.
+func TestReadOnADeadConnection(t *testing.T) {
+	for _, name := range []string{"server", "s3", "configmap"} {
+		t.Run(name, func(t *testing.T) {
+			settings, cut := cutting(t, backends[name](t))
+			s := open(t, settings)
+			put(t, s, "", "one")
+			cut.once.Store(true)
+			cut.mode.Store(silent)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			if data, _, err := s.Read(ctx); err != nil || string(data) != "one" {
+				t.Errorf("%q %v", data, err)
+			}
+		})
 	}
 }
 

@@ -173,7 +173,7 @@ func (e etcdRun) dial(t *testing.T) *clientv3.Client {
 
 // startAPIServer runs a real kube-apiserver on etcd and returns the settings of a
 // ConfigMap in it.
-func startAPIServer(t *testing.T, e etcdRun) Settings {
+func startAPIServer(t *testing.T, e etcdRun, extra ...string) Settings {
 	t.Helper()
 	program := peer(t, "kube-apiserver-1.35")
 	dir, addr := t.TempDir(), freeAddress(t)
@@ -190,14 +190,14 @@ func startAPIServer(t *testing.T, e etcdRun) Settings {
 		t.Fatal(err)
 	}
 	_, port, _ := net.SplitHostPort(addr)
-	run(t, addr, nil, program,
-		"--advertise-address=127.0.0.1", "--bind-address=127.0.0.1", "--secure-port="+port, "--authorization-mode=Node,RBAC",
-		"--client-ca-file="+files.CA, "--tls-cert-file="+files.ServerCert, "--tls-private-key-file="+files.ServerKey,
-		"--etcd-servers=https://"+e.addr, "--etcd-cafile="+e.files.CA, "--etcd-certfile="+e.files.ClientCert, "--etcd-keyfile="+e.files.ClientKey,
+	run(t, addr, nil, program, append([]string{
+		"--advertise-address=127.0.0.1", "--bind-address=127.0.0.1", "--secure-port=" + port, "--authorization-mode=Node,RBAC",
+		"--client-ca-file=" + files.CA, "--tls-cert-file=" + files.ServerCert, "--tls-private-key-file=" + files.ServerKey,
+		"--etcd-servers=https://" + e.addr, "--etcd-cafile=" + e.files.CA, "--etcd-certfile=" + e.files.ClientCert, "--etcd-keyfile=" + e.files.ClientKey,
 		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16",
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+files.ServiceAccountPub,
-		"--service-account-signing-key-file="+files.ServiceAccountKey, "--disable-admission-plugins=ServiceAccount", "--profiling=false",
-	)
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + files.ServiceAccountPub,
+		"--service-account-signing-key-file=" + files.ServiceAccountKey, "--disable-admission-plugins=ServiceAccount", "--profiling=false",
+	}, extra...)...)
 	s := Settings{URL: "configmap://kube-system/pair-prod?kubeconfig=" + files.AdminConf}
 	opened := open(t, s)
 	until(t, "the apiserver takes a write", func() bool {

@@ -227,6 +227,7 @@ func TestRests(t *testing.T) {
 		"the pair's etcd":                   {pair.settings(), true},
 		"another etcd":                      {other.settings(), false},
 		"a ConfigMap in the pair's cluster": {startAPIServer(t, pair), true},
+		"the same, encrypted at rest":       {startAPIServer(t, pair, "--encryption-provider-config="+encryption(t)), true},
 		"a ConfigMap elsewhere":             {startAPIServer(t, other), false},
 		"our server":                        {serve(t, t.TempDir()), false},
 	} {
@@ -242,4 +243,20 @@ func TestRests(t *testing.T) {
 			}
 		})
 	}
+}
+
+// encryption is a file by which an apiserver writes no ConfigMap in the clear.
+func encryption(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "encryption.yaml")
+	write(t, path, `apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: [configmaps]
+  providers:
+  - secretbox:
+      keys: [{name: one, secret: MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=}]
+  - identity: {}
+`)
+	return path
 }

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/base/kubeapi"
 	"github.com/holdfast-ha/holdfast/internal/quorum/pair/arbiter/store"
@@ -120,8 +121,7 @@ func (o *Object) Read(ctx context.Context) ([]byte, store.Version, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: %w", store.ErrUnreachable, err)
 	}
-	// Without a resourceVersion in the query the answer is the most recent.
-	body, err := client.Get(ctx, o.path(), nil)
+	body, err := o.get(ctx, client)
 	if gone(err) {
 		return nil, "", nil
 	}
@@ -137,6 +137,23 @@ func (o *Object) Read(ctx context.Context) ([]byte, store.Version, error) {
 		return nil, "", fmt.Errorf("%w: %s has no key %q, so it is another's; name one that is not there yet", store.ErrUnfit, o.Name(), dataKey)
 	}
 	return []byte(data), store.Version(c.Metadata.ResourceVersion), nil
+}
+
+// get asks a second time where the first was without answer for a third of the time: a
+// connection that was kept may have died unnoticed.
+func (o *Object) get(ctx context.Context, client *kubeapi.Client) ([]byte, error) {
+	first, cancel := ctx, context.CancelFunc(func() {})
+	if deadline, ok := ctx.Deadline(); ok {
+		first, cancel = context.WithTimeout(ctx, time.Until(deadline)/3)
+	}
+	defer cancel()
+	// Without a resourceVersion in the query the answer is the most recent.
+	body, err := client.Get(first, o.path(), nil)
+	if err == nil || kubeapi.Code(err) != 0 || ctx.Err() != nil {
+		return body, err
+	}
+	client.Close()
+	return client.Get(ctx, o.path(), nil)
 }
 
 func decode(body []byte) (configMap, error) {

@@ -9,6 +9,7 @@
 //     there answers, or nobody does.
 //   - A request is signed or given its credentials at the moment it is sent, from
 //     files as they are then. A file that vanished changes nothing.
+//   - A connection that died while it was kept costs a read a third of its time, not all.
 //   - Answers are bounded. One without a strong ETag is ErrUnfit: a weak one says
 //     that two contents may share it.
 //   - Of a PUT without answer only that one is known not to have been made for

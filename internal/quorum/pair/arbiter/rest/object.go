@@ -128,9 +128,16 @@ func (o *Object) Beside(suffix string) (store.Store, error) {
 	return &next, nil
 }
 
-// Read gets the object.
+// Read gets the object. A connection that was kept may have died unnoticed, by the very
+// fault that makes somebody ask: after a third of the time another one is tried.
 func (o *Object) Read(ctx context.Context) ([]byte, store.Version, error) {
-	a, err := o.send(ctx, http.MethodGet, nil, nil)
+	first, cancel := share(ctx)
+	a, err := o.send(first, http.MethodGet, nil, nil)
+	cancel()
+	if err != nil && ctx.Err() == nil {
+		o.forget()
+		a, err = o.send(ctx, http.MethodGet, nil, nil)
+	}
 	switch {
 	case err != nil:
 		return nil, "", fmt.Errorf("%w: %w", store.ErrUnreachable, a.clean(err))
@@ -145,6 +152,14 @@ func (o *Object) Read(ctx context.Context) ([]byte, store.Version, error) {
 		return nil, "", nil
 	}
 	return nil, "", refuse(a, r, store.ErrUnreachable)
+}
+
+func share(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)/3)
 }
 
 // Swap puts the object under the condition that was names.
