@@ -201,7 +201,7 @@ func (a *agent) decideLoop() {
 			a.wake(taskRead)
 		}
 		if plan.Do == pair.Nothing {
-			a.rest(a.w.between(400*time.Millisecond, 600*time.Millisecond))
+			a.rest(a.untilNext())
 			continue
 		}
 		if a.act(plan, held) {
@@ -210,6 +210,16 @@ func (a *agent) decideLoop() {
 			a.rest(a.w.between(100*time.Millisecond, time.Second))
 		}
 	}
+}
+
+// untilNext is when to decide again: at the agent's pace, or once it has read the
+// directory of a stopped etcd.
+func (a *agent) untilNext() time.Duration {
+	pace := a.w.between(400*time.Millisecond, 600*time.Millisecond)
+	if l := &a.looks[lookLog]; l.flying {
+		pace = min(pace, max(0, l.due-a.clock())*51/50+time.Microsecond)
+	}
+	return pace
 }
 
 // observe takes what has come in, and looks anew.
@@ -271,9 +281,6 @@ func (a *agent) send(kind int, l *look) {
 	}
 	if !l.late {
 		l.good, l.value = a.sample(kind)
-	}
-	if kind == lookLog {
-		a.w.after(took, event{what: evResume, a: int8(a.site), life: a.life, x: taskDecide, y: a.tasks[taskDecide].serial + 1})
 	}
 }
 

@@ -58,5 +58,7 @@
 //
 //	go test ./internal/quorum/pair/sim -run Schedules -seed=N -schedules=1 -v
 //
-// HOLDFAST_SIM_SCHEDULES and HOLDFAST_SIM_SEED do the same without flags.
+// HOLDFAST_SIM_SCHEDULES and HOLDFAST_SIM_SEED do the same without flags. The
+// transcripts in testdata play single troubles at the defaults; -update writes them
+// anew.
 package sim

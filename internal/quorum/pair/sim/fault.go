@@ -56,7 +56,7 @@ func (w *World) Inject(at time.Duration, f Fault) {
 }
 
 func (w *World) apply(f Fault) {
-	if f.A >= 0 && f.Do != Burst {
+	if f.Do != Burst {
 		w.trace("fault: %s", f.describe())
 	}
 	if w.applyToSite(f) {
@@ -127,7 +127,10 @@ var actNames = [...]string{
 var wayNames = [...]string{"open", "hangs", "refuses", "denies", "is slow"}
 
 func (f Fault) describe() string {
-	text := actNames[f.Do] + " at " + names[max(f.A, 0)]
+	text := actNames[f.Do] + " at both"
+	if f.A >= 0 {
+		text = actNames[f.Do] + " at " + names[f.A]
+	}
 	if f.For > 0 {
 		text += " for " + f.For.String()
 	}
