@@ -26,7 +26,7 @@ func Command() *cobra.Command {
 		Long: "One agent beside each of two etcd members. When one site is lost, the agents settle by one record\n" +
 			"in a third place who goes on, and the survivor's log is edited so that no acknowledged write is lost.",
 	}
-	cmd.AddCommand(runCommand(), statusCommand(), claimCommand(), releaseCommand(), arbiter.Command(), wal.Command(), manifestCommand())
+	cmd.AddCommand(runCommand(), statusCommand(), claimCommand(), releaseCommand(), arbiter.Command(), wal.Command(), manifestCommand(), handbackCommand())
 	return cmd
 }
 
