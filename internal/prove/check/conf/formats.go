@@ -145,3 +145,15 @@ func Assignments(data []byte, marks string) *Block {
 	}
 	return root
 }
+
+// Lines reads files of one statement a line, such as /etc/hosts and resolv.conf.
+// Marks begin comments, also behind a statement.
+func Lines(data []byte, marks string) *Block {
+	root := &Block{}
+	for i, line := range strings.Split(string(data), "\n") {
+		if words := fields(line, marks); len(words) > 0 {
+			root.Blocks = append(root.Blocks, &Block{Line: i + 1, Words: words})
+		}
+	}
+	return root
+}

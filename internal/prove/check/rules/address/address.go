@@ -8,7 +8,9 @@ import (
 )
 
 // Rules lists the rules of the group.
-func Rules() []rule.Rule { return []rule.Rule{componentBound} }
+func Rules() []rule.Rule {
+	return []rule.Rule{componentBound, noEndpoint, oneNameServer, hostsDiffer, noAnswer, staleEndpoint, oneMachine, restarted}
+}
 
 var componentBound = rule.Rule{
 	ID: "HF-API-001", Group: rule.APIAddress, Severity: rule.Error,
