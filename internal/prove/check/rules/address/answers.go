@@ -24,7 +24,7 @@ var noAnswer = rule.Rule{
 }
 
 // rolesOfAll are those of addresses behind which any apiserver may be.
-var rolesOfAll = []string{"control-plane", "vip", "kubeconfig"}
+var rolesOfAll = []string{"address", "vip", "kubeconfig"}
 
 func checkAnswers(f *fact.Facts) ([]rule.Finding, error) {
 	var all []rule.Finding
