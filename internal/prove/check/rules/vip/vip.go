@@ -11,7 +11,12 @@ import (
 )
 
 // Rules lists the rules of the group.
-func Rules() []rule.Rule { return []rule.Rule{shortLease} }
+func Rules() []rule.Rule {
+	return []rule.Rule{
+		shortLease, leaks, restarts, portOnly, noTimeout, withoutRights, preemptedAnyway, neverMoves, slowMove,
+		announcesDead, oneHolder, plainString, twoAgents, missingPeer, disagree,
+	}
+}
 
 var shortLease = rule.Rule{
 	ID: "HF-VIP-001", Group: rule.VIP, Severity: rule.Warning,
