@@ -115,6 +115,8 @@ func survivor(d time.Duration, ids ...wal.ID) situation {
 
 func ownLearner(_ *Config, _ *State, v *View) { v.Log.Learner = true }
 
+func startedAlone(_ *Config, s *State, _ *View) { s.Alone = true }
+
 func unfitSelf(_ *Config, _ *State, v *View) { v.Log.Cluster, v.Log.Self = ofPair, idA }
 
 func otherCluster(_ *Config, _ *State, v *View) { v.Survivor.Cluster = another }
@@ -306,6 +308,8 @@ func TestDecideSoloOfSelfRunning(t *testing.T) {
 		{"with a licence: stop", in(soloA, mine, lost(1600*time.Millisecond)), Stop, "to be made the only one", nil},
 		{"not with an arbiter that cannot be read", in(soloA, mine, lost(10*time.Second), asked(2*time.Second)), Nothing, "must be readable", alarmed},
 		{"not with an own etcd that does not answer", in(soloA, mine, lost(10*time.Second), noAnswer), Nothing, "does not answer", nil},
+		{"started as the only member: it needs time, not surgery", in(soloA, noMembers, startedAlone, lost(10*time.Second)), Nothing, "starting as the only member", quiet},
+		{"unless it turns out to be two", in(soloA, startedAlone, lost(10*time.Second)), Claim, "a new licence", fresh},
 		{"who cannot survive stays", in(soloA, mine, refused, lost(10*time.Second)), Nothing, "cannot survive", alarmed},
 		{"no new licence at an arbiter not tried", in(soloA, untried, lost(10*time.Second)), Nothing, "no race yet", nil},
 	})
@@ -379,6 +383,8 @@ func TestDecideSoloOfThePeerRunning(t *testing.T) {
 		{"just started, nothing known: wait", in(soloB, noMembers, lost(time.Minute), running(20*time.Second), survivor(time.Second, b)), Nothing, "etcd is starting", nil},
 		{"started long ago, nothing known: stop", in(soloB, noMembers, lost(time.Minute), running(31*time.Second), survivor(time.Second, b)), Stop, "serves alone", nil},
 		{"what the survivor said before the start is old", in(soloB, learner, lost(time.Minute), running(time.Second), survivor(2*time.Second, b)), Nothing, "not answered since etcd was started", nil},
+		{"also for a learner that has heard of no leader yet", in(soloB, learner, leaderless, lost(time.Minute), running(time.Second), survivor(2*time.Second, b)), Nothing, "not answered since etcd was started", nil},
+		{"but a voter without a leader stops", in(soloB, leaderless, lost(time.Minute), running(time.Second), survivor(2*time.Second, b)), Stop, "serves alone", nil},
 		{"what it says since counts", in(soloB, learner, lost(time.Minute), running(3*time.Second), survivor(2*time.Second, b)), Stop, "serves alone", nil},
 		{"not listed: stop", in(soloB, lost(2*time.Second), survivor(time.Second, b)), Stop, "serves alone", nil},
 		{"no quorum, no answer: stop", in(soloB, lost(2*time.Second)), Stop, "serves alone", nil},

@@ -55,7 +55,7 @@ func (d *decision) soloPeerRunning() Plan {
 		return wait("the survivor has this member; waiting for its leader")
 	case !m.Known && v.since(v.Process.Since) < joinGrace:
 		return wait("etcd is starting")
-	case v.Quorum.Leader && v.answers() && v.Survivor.Answered <= v.Process.Since && v.since(v.Process.Since) < joinGrace:
+	case v.Survivor.Answered <= v.Process.Since && v.since(v.Process.Since) < joinGrace && (!m.SelfVoter || v.Quorum.Leader && v.answers()):
 		// What it said before may be from before it took this member in.
 		return wait("the survivor has not answered since etcd was started")
 	case d.cfg.ServeStale && (v.since(v.Survivor.Answered) >= 2*fresh || d.rec.Held):

@@ -79,6 +79,7 @@ type World struct {
 	idSite   []int8
 	uids     uint32
 	faults   []Fault
+	over     int // faults before this one are over
 	running  *task
 	judge    judge
 	bent     rules
@@ -119,6 +120,7 @@ func (w *World) Reset(shape Shape, rng *rand.Rand) {
 	w.queue.reset()
 	w.calls, w.messages, w.arena, w.faults = w.calls[:0], w.messages[:0], w.arena[:0], w.faults[:0]
 	w.idSite = append(w.idSite[:0], 0, 0, 1) // 1 is of a, 2 of b
+	w.over = 0
 	w.uids, w.writes, w.object, w.record, w.arbiter, w.bent = 0, 0, nil, arbiter.Record{}, open, rules{}
 	w.open = [2][2]bool{{true, true}, {true, true}}
 	w.judge = judge{forced: -1, truth: w.judge.truth[:0], conf: conf{voters: [2]id{1, 2}}}
@@ -176,7 +178,9 @@ func (w *World) Run(d time.Duration) {
 func (w *World) handle(e event) {
 	switch e.what {
 	case evFault:
-		w.apply(w.faults[e.x])
+		if int(e.x) >= w.over {
+			w.apply(w.faults[e.x])
+		}
 	case evWrite, evBurst:
 		w.write(e)
 	case evAgent:
