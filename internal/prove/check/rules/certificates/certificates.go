@@ -10,7 +10,9 @@ import (
 )
 
 // Rules lists the rules of the group.
-func Rules() []rule.Rule { return []rule.Rule{nameMissing} }
+func Rules() []rule.Rule {
+	return []rule.Rule{nameMissing, ended, different, serviceMissing, untrusting, endsSoon, kubeletEnds, authorityEnds}
+}
 
 var nameMissing = rule.Rule{
 	ID: "HF-CERT-001", Group: rule.Certificates, Severity: rule.Error,
