@@ -41,7 +41,7 @@ func TestCommand(t *testing.T) {
 		{"--baseline " + report + " " + broken, exit.Good, "known warning HF-BGP-001"},
 		{"--suppressions " + stays + " " + broken, exit.Good, "suppressed HF-BGP-001"},
 		{"--suppressions " + over + " " + broken, exit.Failed, "expired on 2020-01-01"},
-		{"--rule bgp " + healthy, exit.Good, "1 rules"},
+		{"--rule HF-BGP-001 " + healthy, exit.Good, "1 rules"},
 		{"--rule bgp,HF-BGP-001 " + healthy, exit.Good, "1 rules"},
 		{"--rule HF-CERT-001 " + healthy, exit.Unknown, "no rule had the facts"},
 		{"--rule x " + healthy, exit.Unknown, "neither a rule nor a group"},

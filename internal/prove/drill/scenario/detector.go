@@ -34,6 +34,23 @@ func bfdTerms(multiplier int, interval time.Duration) []term {
 	return []term{{time.Duration(multiplier) * interval, fmt.Sprintf("BFD misses %d packets of %s:", multiplier, short(interval))}}
 }
 
+// Timers of a session of kube-vip that was reset: gobgp keeps it idle (pkg/config/oc,
+// DEFAULT_IDLE_HOLDTIME_AFTER_RESET), and then connects by kube-vip's own retry
+// (pkg/bgp/peers.go).
+const (
+	idleAfterReset = 30 * time.Second
+	connectRetry   = 10 * time.Second
+)
+
+// IdleAfterReset is how long a session of kube-vip is away after it was reset, which
+// its BFD does at each miss.
+func IdleAfterReset() Window {
+	return sum(idleAfterReset, []term{
+		{idleAfterReset, "a session that was reset stays idle for"},
+		{connectRetry, "and tries to connect once in"},
+	})
+}
+
 // GracefulRestart is w where the routes of a peer that is gone are kept for the
 // restart time before they are withdrawn (RFC 4724, section 4.2).
 func GracefulRestart(w Window, restart time.Duration) Window {

@@ -19,6 +19,7 @@ func TestDetectors(t *testing.T) {
 		{"hold 90/30 s, 60 to 90 s", Hold(90*s, 30*s), 60 * s, 90 * s},
 		{"BFD 3 × 300 ms, measured 822 to 892 ms", BFD(3, 300*ms), 600 * ms, 900 * ms},
 		{"hold 90 s and then 120 s of stale routes", GracefulRestart(Hold(90*s, 30*s), 120*s), 180 * s, 210 * s},
+		{"kube-vip after a reset, measured 33.7 s", IdleAfterReset(), 30 * s, 40 * s},
 		{"adverts of 1 s, measured 2.8 to 3.05 s after the last", Adverts(s, 100), 2609375 * time.Microsecond, 3609375 * time.Microsecond},
 		{"3 checks of 5 s with a timeout of 3 s", Checks(5*s, 3*s, 3), 13 * s, 18 * s},
 		{"3 checks of 5 s that are refused", Checks(5*s, 0, 3), 10 * s, 15 * s},

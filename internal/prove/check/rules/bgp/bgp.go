@@ -9,7 +9,13 @@ import (
 )
 
 // Rules lists the rules of the group.
-func Rules() []rule.Rule { return []rule.Rule{holdWithoutBFD} }
+func Rules() []rule.Rule {
+	return []rule.Rule{
+		holdWithoutBFD, keptAsStale, rareKeepalives, oneRouter, nothingAccepted, oneRoute, aggregated, microseconds, natBetweenHosts, strictPaths,
+	}
+}
+
+var errNoSession = fact.NotApplicable("no BGP session in frr.conf, MetalLB or kube-vip")
 
 var holdWithoutBFD = rule.Rule{
 	ID: "HF-BGP-001", Group: rule.BGP, Severity: rule.Warning,
@@ -25,7 +31,7 @@ var holdWithoutBFD = rule.Rule{
 func checkHold(f *fact.Facts) ([]rule.Finding, error) {
 	all := sessions(f)
 	if len(all) == 0 {
-		return nil, fact.NotApplicable("no BGP session in frr.conf, MetalLB or kube-vip")
+		return nil, errNoSession
 	}
 	var found []rule.Finding
 	for _, s := range all {

@@ -14,8 +14,13 @@ type session struct {
 	who, peer       string
 	hold, keepalive time.Duration
 	bfd             bool
-	at              fact.Location
-	remedy          string
+	// stale is how long the routers keep the routes of this speaker when it is gone,
+	// by graceful restart; 0 without.
+	stale time.Duration
+	// speaker tells speakers apart, such as the node whose frr.conf it is.
+	speaker string
+	at      fact.Location
+	remedy  string
 }
 
 func sessions(f *fact.Facts) []session {
@@ -50,6 +55,7 @@ func frrSession(file fact.Item[fact.File], bgp, n *conf.Block) session {
 	peer := n.Word(1)
 	s := session{
 		who: "FRR on " + file.Object.Node, peer: peer, hold: frrHold, keepalive: frrKeepalive, at: file.At.LineIn(n.Line),
+		speaker: "frr/" + file.Object.Node, stale: frrStale(bgp),
 		remedy: fmt.Sprintf("vtysh -c 'configure terminal' -c '%s' -c 'neighbor %s bfd' -c 'end' -c 'write'   # and the same on the other side", bgp.Text(), peer),
 	}
 	if t := bgp.First("timers", "bgp"); t != nil {
@@ -72,6 +78,28 @@ func frrSession(file fact.Item[fact.File], bgp, n *conf.Block) session {
 	return s
 }
 
+// defaultStale is the restart time that FRR tells its peers, which MetalLB keeps.
+const defaultStale = 120 * time.Second
+
+// frrStale is the restart time of a speaker with graceful restart.
+func frrStale(bgp *conf.Block) time.Duration {
+	var stale time.Duration
+	for _, line := range bgp.All("bgp", "graceful-restart") {
+		switch line.Word(2) {
+		case "":
+			stale = max(stale, defaultStale)
+		case "restart-time":
+			if d, err := conf.Seconds(line.Word(3)); err == nil {
+				stale = d
+			}
+		}
+	}
+	if bgp.First("bgp", "graceful-restart") == nil || bgp.First("bgp", "graceful-restart-disable") != nil {
+		return 0
+	}
+	return stale
+}
+
 func (s *session) timers(keepalive, hold string) {
 	k, errK := conf.Seconds(keepalive)
 	h, errH := conf.Seconds(hold)
@@ -85,9 +113,12 @@ func fromMetalLB(f *fact.Facts) []session {
 	for _, p := range f.CustomOf("metallb.io", "BGPPeer") {
 		r := *p.Object
 		s := session{
-			who: "MetalLB", peer: r.Text("spec", "peerAddress"), hold: metallbHold, bfd: r.Text("spec", "bfdProfile") != "", at: p.At.Field("spec", "peerAddress"),
+			who: "MetalLB", speaker: "metallb", peer: r.Text("spec", "peerAddress"), hold: metallbHold, bfd: r.Text("spec", "bfdProfile") != "", at: p.At.Field("spec", "peerAddress"),
 			remedy: fmt.Sprintf("kubectl apply -f - <<E\napiVersion: metallb.io/v1beta1\nkind: BFDProfile\nmetadata: {name: fast, namespace: %[1]s}\nspec: {receiveInterval: 300, transmitInterval: 300, detectMultiplier: 3}\nE\n"+
 				"kubectl -n %[1]s patch bgppeer %[2]s --type merge -p '{\"spec\":{\"bfdProfile\":\"fast\"}}'", p.At.Object.Namespace, p.At.Object.Name),
+		}
+		if graceful, _ := r.Get("spec", "enableGracefulRestart").(bool); graceful {
+			s.stale = defaultStale
 		}
 		if d, err := time.ParseDuration(r.Text("spec", "holdTime")); err == nil {
 			s.hold = d
@@ -122,7 +153,7 @@ func fromKubeVIP(f *fact.Facts) []session {
 func vipSession(c fact.Component, peer string) session {
 	s := session{
 		who: strings.TrimSpace("kube-vip " + c.Node), peer: peer, hold: vipHold, keepalive: vipKeepalive,
-		bfd: strings.Contains(peer, "bfd_on"), at: c.EnvAt("bgp_peers"),
+		speaker: "kube-vip/" + c.Node, bfd: strings.Contains(peer, "bfd_on"), at: c.EnvAt("bgp_peers"),
 		remedy: "holdfast vip run announces the address with BFD, see docs/guide/bgp.md; kube-vip's own BFD takes its times in microseconds and waits 30 s after each reset",
 	}
 	if i := strings.IndexByte(peer, ':'); i > 0 {
