@@ -148,6 +148,17 @@ func (m *Member) refused(err error) error {
 	return err
 }
 
+// Renew drops a connection on which an answer stayed away, so that the next call makes
+// another: one that died silently is only given up after 8 s by itself.
+func (m *Member) Renew() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.conn != nil && !m.conn.failed() && (m.access.Username == "" || time.Since(m.conn.begun) >= reconnectEvery) {
+		m.conn.end()
+		m.conn = nil
+	}
+}
+
 // Close releases the connection.
 func (m *Member) Close() error {
 	m.mu.Lock()

@@ -3,6 +3,7 @@ package arbiter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -137,57 +138,70 @@ func loses(t *testing.T, s Store, was Version) {
 	}
 }
 
-func TestBackendsCompareAndSwap(t *testing.T) {
+// TestBackends asks of every back end what package store promises. Each is started once,
+// and each question has an object of its own.
+func TestBackends(t *testing.T) {
 	for name, start := range backends {
 		t.Run(name, func(t *testing.T) {
 			settings := start(t)
-			a, b := open(t, settings), open(t, settings)
-			if data, v, err := a.Read(soon(t)); err != nil || data != nil || v != "" {
-				t.Fatalf("before there is any: %q %q %v", data, v, err)
+			for i, q := range []struct {
+				name string
+				ask  func(*testing.T, Settings)
+			}{
+				{"compares and swaps", comparesAndSwaps},
+				{"passes the race", passesTheRace},
+				{"missing answers are settled by nonce", missingAnswersAreSettled},
+				{"reads on a dead connection", readsOnADeadConnection},
+			} {
+				own := settings
+				own.URL = strings.Replace(own.URL, "prod", fmt.Sprintf("prod%d", i), 1)
+				t.Run(q.name, func(t *testing.T) { q.ask(t, own) })
 			}
-			if a.Name() == "" {
-				t.Error("no name")
-			}
-			one := put(t, a, "", "one")
-			loses(t, b, "")
-			two := put(t, b, one, "two")
-			loses(t, a, one)
-			again := put(t, a, two, "two") // perhaps another version, perhaps the same
-			beside, err := a.Beside("-selftest")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = beside.Close() }()
-			put(t, beside, "", "beside")
-			loses(t, beside, again)
-			full := put(t, a, again, strings.Repeat("x", MaxRecord))
-			put(t, a, full, "{}\n")
 		})
 	}
 }
 
-func TestBackendsPassTheRace(t *testing.T) {
-	for name, start := range backends {
-		t.Run(name, func(t *testing.T) {
-			settings := start(t)
-			a, b := open(t, settings), open(t, settings)
-			if trial, err := Race(soon(t), a, RoundsAtStart); err != nil || trial.Rounds != RoundsAtStart {
-				t.Fatalf("%+v %v", trial, err)
+func comparesAndSwaps(t *testing.T, settings Settings) {
+	a, b := open(t, settings), open(t, settings)
+	if data, v, err := a.Read(soon(t)); err != nil || data != nil || v != "" {
+		t.Fatalf("before there is any: %q %q %v", data, v, err)
+	}
+	if a.Name() == "" {
+		t.Error("no name")
+	}
+	one := put(t, a, "", "one")
+	loses(t, b, "")
+	two := put(t, b, one, "two")
+	loses(t, a, one)
+	again := put(t, a, two, "two") // perhaps another version, perhaps the same
+	beside, err := a.Beside("-selftest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = beside.Close() }()
+	put(t, beside, "", "beside")
+	loses(t, beside, again)
+	full := put(t, a, again, strings.Repeat("x", MaxRecord))
+	put(t, a, full, "{}\n")
+}
+
+func passesTheRace(t *testing.T, settings Settings) {
+	a, b := open(t, settings), open(t, settings)
+	if trial, err := Race(soon(t), a, RoundsAtStart); err != nil || trial.Rounds != RoundsAtStart {
+		t.Fatalf("%+v %v", trial, err)
+	}
+	// Two agents start at once.
+	var both sync.WaitGroup
+	for _, s := range []Store{a, b} {
+		both.Go(func() {
+			trial, err := Race(soon(t), s, RoundsAtStart)
+			t.Logf("%+v", trial)
+			if err != nil {
+				t.Error(err)
 			}
-			// Two agents start at once.
-			var both sync.WaitGroup
-			for _, s := range []Store{a, b} {
-				both.Go(func() {
-					trial, err := Race(soon(t), s, RoundsAtStart)
-					t.Logf("%+v", trial)
-					if err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			both.Wait()
 		})
 	}
+	both.Wait()
 }
 
 // A store that is not there is neither an object that is not there, nor a change that
@@ -199,6 +213,31 @@ func TestUnreachable(t *testing.T) {
 	}
 	if _, err := s.Swap(soon(t), "", nil); !errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnknown) {
 		t.Error(err)
+	}
+}
+
+// The first of two members is dead, at the first question and at each later one. (It is
+// asked again where the second failed.)
+func TestDeadMemberOfEtcdCostsLittle(t *testing.T) {
+	e := startEtcd(t)
+	settings := e.settings()
+	first, last, _ := strings.Cut(settings.URL, e.addr)
+	s := open(t, settings)
+	put(t, s, "", "one")
+	settings.URL = first + "127.0.0.1:2" + last
+	dead := open(t, settings)
+	for range 4 {
+		began := time.Now()
+		if _, _, err := s.Read(soon(t)); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := dead.Read(soon(t)); !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), "\n") {
+			t.Fatal(err)
+		}
+		// Half a second and the question for the cause, for each of the two.
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("it took %s, of the 20 s there were", took)
+		}
 	}
 }
 

@@ -120,26 +120,19 @@ func cutting(t *testing.T, settings Settings) (Settings, *cutter) {
 	return settings, cut
 }
 
-func TestMissingAnswersAreSettledByNonce(t *testing.T) {
-	for name, start := range backends {
-		t.Run(name, func(t *testing.T) {
-			settings, cut := cutting(t, start(t))
-			c := NewClient(open(t, settings), "a", Record{}, forget)
-			if _, err := c.Read(soon(t)); !errors.Is(err, ErrAbsent) {
-				t.Fatal(err)
-			}
-			held, err := c.Change(soon(t), Held{}, exampleRecord())
-			if err != nil {
-				t.Fatal(err)
-			}
-			held = settled(t, c, cut, held, reset)
-			if name != "etcd" {
-				// A connection of gRPC that fell silent is only given up after 8 s.
-				held = settled(t, c, cut, held, silent)
-			}
-			unsettled(t, c, cut, held)
-		})
+func missingAnswersAreSettled(t *testing.T, settings Settings) {
+	settings, cut := cutting(t, settings)
+	c := NewClient(open(t, settings), "a", Record{}, forget)
+	if _, err := c.Read(soon(t)); !errors.Is(err, ErrAbsent) {
+		t.Fatal(err)
 	}
+	held, err := c.Change(soon(t), Held{}, exampleRecord())
+	if err != nil {
+		t.Fatal(err)
+	}
+	held = settled(t, c, cut, held, reset)
+	held = settled(t, c, cut, held, silent)
+	unsettled(t, c, cut, held)
 }
 
 // settled keeps the answer to a change back, which then has to be found by its nonce.
@@ -187,20 +180,16 @@ func unsettled(t *testing.T, c *Client, cut *cutter, held Held) {
 }
 
 // The connection that was kept died unnoticed: the read gets its answer on another.
-func TestReadOnADeadConnection(t *testing.T) {
-	for _, name := range []string{"server", "s3", "configmap"} {
-		t.Run(name, func(t *testing.T) {
-			settings, cut := cutting(t, backends[name](t))
-			s := open(t, settings)
-			put(t, s, "", "one")
-			cut.once.Store(true)
-			cut.mode.Store(silent)
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			defer cancel()
-			if data, _, err := s.Read(ctx); err != nil || string(data) != "one" {
-				t.Errorf("%q %v", data, err)
-			}
-		})
+func readsOnADeadConnection(t *testing.T, settings Settings) {
+	settings, cut := cutting(t, settings)
+	s := open(t, settings)
+	put(t, s, "", "one")
+	cut.once.Store(true)
+	cut.mode.Store(silent)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if data, _, err := s.Read(ctx); err != nil || string(data) != "one" {
+		t.Errorf("%q %v", data, err)
 	}
 }
 

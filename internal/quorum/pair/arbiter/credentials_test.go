@@ -124,6 +124,31 @@ func TestCredentialsOfEtcdRotate(t *testing.T) {
 	put(t, s, "", "one")
 }
 
+func TestCredentialsOfConfigMapRotate(t *testing.T) {
+	settings := startAPIServer(t, startEtcd(t))
+	place, admin, _ := strings.Cut(settings.URL, "?kubeconfig=")
+	good, err := os.ReadFile(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := os.ReadFile(filepath.Join(filepath.Dir(admin), "kubelet.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	write(t, path, string(node))
+	s := open(t, Settings{URL: place + "?kubeconfig=" + path})
+	denied(t, s) // a kubelet may not
+	write(t, path, string(good))
+	until(t, "the new kubeconfig is in force", func() bool {
+		_, _, err := s.Read(soon(t))
+		return err == nil
+	})
+	one := put(t, s, "", "one")
+	write(t, path, "half")
+	put(t, s, one, "two")
+}
+
 // A wrong clock does no harm: the server's time is taken from its answers. versitygw
 // refuses what is signed more than 15 minutes off, as AWS does.
 func TestS3ByTheServersClock(t *testing.T) {

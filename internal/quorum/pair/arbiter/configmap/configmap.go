@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,22 +57,47 @@ func Parse(u url.URL) (Place, error) {
 
 // Object is a store.Store in one ConfigMap.
 type Object struct {
-	place   Place
+	place  Place
+	access *access
+}
+
+// access is the way to the API, shared by objects of one cluster.
+type access struct {
+	kubeconfig, context string
+
+	mu      sync.Mutex
 	cluster *kubeapi.Cluster
+}
+
+func (a *access) client() (*kubeapi.Client, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.cluster == nil {
+		a.cluster = &kubeapi.Cluster{Kubeconfig: a.kubeconfig, Context: a.context}
+	}
+	return a.cluster.Client()
+}
+
+// renew has the kubeconfig read again: package kubeapi does so by itself where a server
+// does not know who asks, but not where it knows and refuses.
+func (a *access) renew() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cluster = nil
 }
 
 var _ store.Store = (*Object)(nil)
 
 // New prepares the object at p, and reads the credentials once.
 func New(p Place) (*Object, error) {
-	c := &kubeapi.Cluster{Kubeconfig: p.Kubeconfig, Context: p.Context}
-	if _, err := c.Client(); err != nil {
+	a := &access{kubeconfig: p.Kubeconfig, context: p.Context}
+	if _, err := a.client(); err != nil {
 		if errors.Is(err, kubeapi.ErrNotInCluster) {
 			return nil, fmt.Errorf("url: no kubeconfig, and %w; add ?kubeconfig=FILE", err)
 		}
 		return nil, fmt.Errorf("url: kubeconfig: %w", err)
 	}
-	return &Object{place: p, cluster: c}, nil
+	return &Object{place: p, access: a}, nil
 }
 
 // Name names the ConfigMap.
@@ -117,7 +143,7 @@ func (o *Object) path() string { return o.collection() + "/" + o.place.Name }
 
 // Read gets the ConfigMap.
 func (o *Object) Read(ctx context.Context) ([]byte, store.Version, error) {
-	client, err := o.cluster.Client()
+	client, err := o.access.client()
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: %w", store.ErrUnreachable, err)
 	}
@@ -172,7 +198,7 @@ func gone(err error) bool {
 
 // Swap creates the ConfigMap, or patches the one key of the version given.
 func (o *Object) Swap(ctx context.Context, was store.Version, data []byte) (store.Version, error) {
-	client, err := o.cluster.Client()
+	client, err := o.access.client()
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", store.ErrUnreachable, err)
 	}
@@ -217,6 +243,7 @@ func (o *Object) refusal(err, kind error) error {
 	case http.StatusUnauthorized:
 		return fmt.Errorf("%w: %w; renew the kubeconfig's credentials", store.ErrDenied, err)
 	case http.StatusForbidden:
+		o.access.renew()
 		return fmt.Errorf("%w: %w; grant get, create and patch on ConfigMaps of namespace %s", store.ErrDenied, err, o.place.Namespace)
 	}
 	return fmt.Errorf("%w: %w", kind, err)

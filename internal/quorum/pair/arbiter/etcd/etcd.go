@@ -177,10 +177,11 @@ func (o *Object) Read(ctx context.Context) ([]byte, store.Version, error) {
 	return h.data, h.version, nil
 }
 
-// get asks one member after the other, each for its share of the time.
+// get asks one member after the other, each for its share of the time; a single one
+// twice, as a connection that was kept may have died unnoticed.
 func (o *Object) get(ctx context.Context) (*clientv3.GetResponse, error) {
 	var all error
-	for left := len(o.ring.members); left > 0; left-- {
+	for left := max(2, len(o.ring.members)); left > 0; left-- {
 		at, m := o.ring.now()
 		r, err := ask(ctx, m, left, func(ctx context.Context, c *clientv3.Client) (*clientv3.GetResponse, error) {
 			return c.Get(ctx, o.place.Key)
@@ -217,35 +218,44 @@ func ask[T any](ctx context.Context, m *member.Member, left int, call func(conte
 	}
 	answer, err = call(ctx, c)
 	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			m.Renew()
+		}
 		return answer, m.Failed(err)
 	}
 	return answer, nil
 }
 
+// againTimeout bounds a new attempt at a connection that had failed before: the library
+// stays in that state while it tries.
+const againTimeout = 500 * time.Millisecond
+
 // connected waits until there is a connection, or one attempt at it has failed. The
 // library itself would go on trying to the end of ctx.
 func connected(ctx context.Context, conn *grpc.ClientConn) bool {
 	conn.Connect()
-	for tried := false; ; {
-		now := conn.GetState()
-		switch now {
-		case connectivity.Ready:
-			return true
-		case connectivity.TransientFailure:
-			if tried {
-				return false
-			}
-			tried = true
-			conn.ResetConnectBackoff()
-		case connectivity.Connecting:
-			tried = true
-		case connectivity.Idle:
-			conn.Connect()
-		case connectivity.Shutdown:
+	if conn.GetState() == connectivity.TransientFailure {
+		conn.ResetConnectBackoff()
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, againTimeout)
+		defer cancel()
+		if !conn.WaitForStateChange(ctx, connectivity.TransientFailure) {
 			return false
 		}
-		if !conn.WaitForStateChange(ctx, now) {
+	}
+	for {
+		switch now := conn.GetState(); now {
+		case connectivity.Ready:
+			return true
+		case connectivity.TransientFailure, connectivity.Shutdown:
 			return false
+		case connectivity.Idle:
+			conn.Connect()
+			fallthrough
+		default:
+			if !conn.WaitForStateChange(ctx, now) {
+				return false
+			}
 		}
 	}
 }

@@ -15,7 +15,8 @@
 //   - Without TLS, or without a token or client certificates, it listens on
 //     loopback only.
 //   - One process has the directory; another is refused.
-//   - Memory, connections, bodies and times are bounded, whatever comes.
+//   - Memory, connections, bodies and times are bounded, whatever comes, and
+//     no address has more than its share of connections.
 //
 // The clock is not used for any of this.
 package server

@@ -21,7 +21,7 @@ import (
 
 const (
 	// mostConns is many times what agents hold; each costs some 30 kB with TLS.
-	mostConns = 128
+	mostConns = 256
 	// requestTimeout is for a request of two packets and a sync of the disk.
 	requestTimeout = 15 * time.Second
 	// idleTimeout keeps the connection of an agent that asks every 10 s.
@@ -126,7 +126,7 @@ func (s *Settings) open(shelf *shelf, log *slog.Logger) (net.Listener, http.Hand
 	if err != nil {
 		return nil, nil, fmt.Errorf("listen %q: %w", s.Listen, withRemedy(err))
 	}
-	l = netutil.LimitListener(l, mostConns)
+	l = limitPerHost(netutil.LimitListener(l, mostConns))
 	if config != nil {
 		l = tls.NewListener(l, config)
 	}
