@@ -17,6 +17,9 @@ const (
 	diagnoseTimeout = 300 * time.Millisecond
 )
 
+// ErrTLS says that a port is there, and a TLS connection to it is not to be had.
+var ErrTLS = errors.New("TLS")
+
 // diagnose finds the cause behind an error that names none. gRPC answers
 // "context deadline exceeded" for a refused port and for a wrong certificate
 // alike; a plain TLS connection tells them apart.
@@ -49,11 +52,11 @@ func tryTLS(host string, cfg *tls.Config) error {
 	}
 	secure := tls.Client(conn, cfg)
 	if err := secure.Handshake(); err != nil {
-		return fmt.Errorf("TLS with %s: %w", host, err)
+		return fmt.Errorf("%w with %s: %w", ErrTLS, host, err)
 	}
 	var b [1]byte
 	if _, err := secure.Read(b[:]); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		return fmt.Errorf("TLS with %s: %w; is the certificate one that etcd's client CA signed?", host, err)
+		return fmt.Errorf("%w with %s: %w; is the certificate one that etcd's client CA signed?", ErrTLS, host, err)
 	}
 	return nil
 }

@@ -59,7 +59,12 @@ func (a *Agent) act(ctx context.Context, p Plan, v View, was arbiter.Held) error
 			return err
 		}
 		return a.write(ctx, p, was)
-	case Claim, GiveBack:
+	case Claim:
+		if err := a.disk.takes(a.dir.Data); err != nil {
+			return err
+		}
+		return a.write(ctx, p, was)
+	case GiveBack:
 		return a.write(ctx, p, was)
 	case Edit:
 		return a.edit(ctx)

@@ -37,6 +37,7 @@ type Agent struct {
 	loops    loops
 	history  history
 	starts   starts // of the decide loop alone
+	disk     disk
 
 	mu      sync.Mutex
 	state   State

@@ -282,6 +282,9 @@ func (d *decision) claimIfLost() Plan {
 	if why := d.notYet(d.lostAfter()); why != "" {
 		return wait(why)
 	}
+	if d.v.Quorum.Unasked != "" {
+		return alarm(unasked + d.v.Quorum.Unasked)
+	}
 	switch {
 	case d.s.Refusal != "":
 		return alarm("no quorum, and this member cannot survive: " + d.s.Refusal)
@@ -290,6 +293,9 @@ func (d *decision) claimIfLost() Plan {
 	}
 	return d.claim(fmt.Sprintf("no quorum for %s", round(d.v.lost())))
 }
+
+// unasked begins the alarm of an agent that etcd refuses: the pair may be well.
+const unasked = "no claim, for the own etcd cannot be asked whether it has a quorum: "
 
 // lostAfter is how long this member waits before it claims from paired.
 func (d *decision) lostAfter() time.Duration {
@@ -379,6 +385,9 @@ func (d *decision) surgery() Plan {
 	}
 	if why := d.notYet(after); why != "" {
 		return wait(why)
+	}
+	if d.v.Quorum.Unasked != "" {
+		return alarm(unasked + d.v.Quorum.Unasked)
 	}
 	if d.s.Refusal != "" {
 		return alarm("no quorum, and this member cannot survive: " + d.s.Refusal)

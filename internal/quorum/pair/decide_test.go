@@ -113,6 +113,8 @@ func survivor(d time.Duration, ids ...wal.ID) situation {
 	}
 }
 
+func noLeave(_ *Config, _ *State, v *View) { v.Quorum.Unasked = "wrong password" }
+
 func ownLearner(_ *Config, _ *State, v *View) { v.Log.Learner = true }
 
 func startedAlone(_ *Config, s *State, _ *View) { s.Alone = true }
@@ -255,6 +257,7 @@ func TestDecidePaired(t *testing.T) {
 		{"the other one gives a head start", in(paired, lost(4400*time.Millisecond)), Nothing, "4.4s of 4.5s", nil},
 		{"and claims then", in(paired, lost(4500*time.Millisecond)), Claim, "no quorum for 4.5s", claims},
 		{"who has not met the peer waits longer", in(paired, wasLed, unmet, lost(12*time.Second)), Nothing, "12s of 13s", nil},
+		{"not where etcd refuses our credentials", in(paired, wasLed, noLeave, lost(40*time.Second)), Nothing, "cannot be asked", nil},
 		{"and claims then, too", in(paired, wasLed, unmet, lost(13*time.Second)), Claim, "no quorum for 13s", claims},
 		{"time counts from the start of etcd", in(paired, wasLed, lost(20*time.Second), running(2*time.Second)), Nothing, "2s of 3s", nil},
 		{"a peer that can be reached is not lost", in(paired, lost(10*time.Second), peerUp), Nothing, "the peer's etcd can be reached", nil},
@@ -299,6 +302,7 @@ func TestDecideSoloOfSelfRunning(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 		}},
+		{"no new licence where etcd refuses our credentials", in(soloA, noLeave, lost(40*time.Second)), Nothing, "cannot be asked", nil},
 		{"held, no quorum: at once", in(soloA, held, lost(1600*time.Millisecond)), Claim, "a new licence", func(t *testing.T, _ State, p Plan) {
 			if !p.Next.Held {
 				t.Error("a claim ends what a person holds")

@@ -66,6 +66,7 @@ type observer struct {
 	pid        int    // 0: not known yet
 	ended      string // how the process last ended
 	membersAt  time.Duration
+	noTLS      bool // what keeps the own etcd from being asked is TLS
 	raced      bool // the arbiter has shown that its compare-and-swap is one
 	apart      bool // and that it does not rest on the pair
 }
@@ -212,24 +213,41 @@ func (o *observer) lookQuorum(ctx context.Context) error {
 	defer cancel()
 	own := o.member()
 	cli, err := own.Client(ctx)
-	if err != nil {
-		return nil // the status says why
-	}
 	sent := o.clock()
-	if _, err := cli.Get(ctx, o.settings.Prefix+"/barrier", clientv3.WithCountOnly()); err != nil {
-		_ = own.Failed(err) // reads the account anew if that was it
+	if err == nil {
+		_, err = cli.Get(ctx, o.settings.Prefix+"/barrier", clientv3.WithCountOnly())
+	}
+	if err != nil {
+		o.refused(v.Process, own.Failed(err)) // which reads the account anew if that was it
 		return nil
 	}
 	o.change(func(now *View) bool {
 		if now.Process != v.Process {
 			return false
 		}
+		now.Quorum.Unasked = ""
 		wake := !v.quorate()
 		now.Quorum.Confirmed = sent
 		now.Quorum.Led = o.status.Leader != 0 && o.status.Leader == o.status.Member
 		return wake
 	})
 	return nil
+}
+
+// refused notes that the own etcd does not let itself be asked. A credential that a
+// person must mend is no sign that the peer is lost.
+func (o *observer) refused(process Process, err error) {
+	why := ""
+	if errors.Is(err, etcd.ErrAuth) || errors.Is(err, etcd.ErrPermission) || errors.Is(err, etcd.ErrTLS) {
+		why = err.Error()
+	}
+	o.change(func(now *View) bool {
+		if now.Process == process && (why != "" || !errors.Is(err, context.DeadlineExceeded)) {
+			now.Quorum.Unasked = why
+			o.noTLS = errors.Is(err, etcd.ErrTLS)
+		}
+		return false
+	})
 }
 
 // lookStatus asks the own etcd for its view, and for the membership when that
@@ -244,6 +262,9 @@ func (o *observer) lookStatus(ctx context.Context) error {
 	own, sent := o.member(), o.clock()
 	s, err := own.Status(ctx)
 	if err != nil {
+		if errors.Is(err, etcd.ErrTLS) {
+			o.refused(v.Process, err)
+		}
 		o.lookListener(ctx, v.Process)
 		return nil
 	}
@@ -261,6 +282,9 @@ func (o *observer) lookStatus(ctx context.Context) error {
 			return false
 		}
 		o.status = s
+		if o.noTLS {
+			o.noTLS, now.Quorum.Unasked = false, ""
+		}
 		now.Quorum.Answers, now.Quorum.Leader = sent, s.Leader != 0
 		if peers == nil {
 			return false

@@ -98,6 +98,9 @@ type Quorum struct {
 	// listener; Leader whether it knew a leader by its status.
 	Answers time.Duration
 	Leader  bool
+	// Unasked is why the own etcd, which is there, cannot be asked for a quorum: it
+	// refuses our credentials. Then nothing tells that there is none.
+	Unasked string
 }
 
 // Members is the membership as the own, running etcd knows it.
