@@ -29,6 +29,8 @@ func TestFormats(t *testing.T) {
 		{"frr", text(FRR([]byte("hostname a\nrouter bgp 65000\n neighbor 10.0.0.1 remote-as 65001\n address-family ipv4 unicast\n  network 10.1.0.0/24\n exit-address-family\n!\nbfd\n"))),
 			"1 hostname|a\n2 router|bgp|65000\n  3 neighbor|10.0.0.1|remote-as|65001\n  4 address-family|ipv4|unicast\n    5 network|10.1.0.0/24\n  6 exit-address-family\n8 bfd\n"},
 		{"assignments", text(Assignments([]byte("# c\nA = b c\n[Network]\nDHCP=yes\nword other\n"), "#;")), "2 A|b c\n3 Network\n  4 DHCP|yes\n  5 word|other\n"},
+		{"nginx", text(NGINX([]byte("# c\nstream {\n upstream a { server 10.0.0.1:6443; # c\n  server\n   10.0.0.2:6443 }\n proxy_timeout 10m;\n}\n"))),
+			"2 stream\n  3 upstream|a\n    3 server|10.0.0.1:6443\n    4 server|10.0.0.2:6443\n  6 proxy_timeout|10m\n"},
 		{"lines", text(Lines([]byte("# c\n10.0.0.1 a b # c\n\n;x\nnameserver 10.0.0.2\n"), "#;")), "2 10.0.0.1|a|b\n5 nameserver|10.0.0.2\n"},
 	} {
 		if tc.got != tc.want {
@@ -50,7 +52,7 @@ func FuzzFormats(f *testing.F) {
 	f.Add("router bgp 1\n neighbor x\n  y\n")
 	f.Add("backend \"x\n server 'y\n")
 	f.Fuzz(func(_ *testing.T, s string) {
-		for _, read := range []func([]byte) *Block{HAProxy, Keepalived, FRR, func(d []byte) *Block { return Assignments(d, "#") }, func(d []byte) *Block { return Lines(d, "#") }} {
+		for _, read := range []func([]byte) *Block{HAProxy, NGINX, Keepalived, FRR, func(d []byte) *Block { return Assignments(d, "#") }, func(d []byte) *Block { return Lines(d, "#") }} {
 			read([]byte(s)).Walk(func(b *Block) { _ = b.Text() })
 		}
 	})

@@ -1,6 +1,6 @@
 // Package conf reads the settings of programs that stand between a client and the
-// API, as far as an audit needs them: haproxy.cfg, keepalived.conf, frr.conf,
-// files of assignments, and files of one statement a line.
+// API, as far as an audit needs them: haproxy.cfg, nginx.conf, keepalived.conf,
+// frr.conf, files of assignments, and files of one statement a line.
 //
 // Guarantees:
 //

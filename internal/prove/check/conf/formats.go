@@ -43,7 +43,7 @@ func Keepalived(data []byte) *Block {
 				words = nil
 			}
 		}
-		for _, w := range fields(spread(line), "#!") {
+		for _, w := range fields(spread(line, "{}"), "#!") {
 			switch w {
 			case "{":
 				if len(words) == 0 { // the brace may stand on a line of its own
@@ -70,9 +70,9 @@ func Keepalived(data []byte) *Block {
 	return root
 }
 
-// spread puts spaces around braces outside quotes.
-func spread(line string) string {
-	if !strings.ContainsAny(line, "{}") {
+// spread puts spaces around marks outside quotes.
+func spread(line, marks string) string {
+	if !strings.ContainsAny(line, marks) {
 		return line
 	}
 	var b strings.Builder
@@ -81,7 +81,7 @@ func spread(line string) string {
 		if c == '"' {
 			quoted = !quoted
 		}
-		if !quoted && (c == '{' || c == '}') {
+		if !quoted && strings.ContainsRune(marks, c) {
 			b.WriteString(" " + string(c) + " ")
 			continue
 		}

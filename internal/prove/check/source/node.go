@@ -26,7 +26,7 @@ var NodeFiles = []string{
 	"/var/lib/rancher/k3s/agent/etc/*-load-balancer.json", "/var/lib/rancher/rke2/agent/etc/*-load-balancer.json",
 	"/etc/systemd/system/k3s.service", "/etc/systemd/system/k3s-agent.service", "/etc/systemd/system/etcd.service", "/etc/etcd/etcd.conf", "/etc/default/etcd",
 	"/system/state/config.yaml", "/etc/cni/net.d/*",
-	"/etc/keepalived/keepalived.conf", "/etc/keepalived/*.sh", "/etc/keepalived/conf.d/*.conf", "/etc/haproxy/*.cfg", "/etc/frr/frr.conf", "/etc/frr/daemons", "/etc/frr/bgpd.conf",
+	"/etc/keepalived/keepalived.conf", "/etc/keepalived/*.sh", "/etc/keepalived/conf.d/*.conf", "/etc/haproxy/*.cfg", "/etc/nginx/*.conf", "/etc/nginx/conf.d/*.conf", "/etc/frr/frr.conf", "/etc/frr/daemons", "/etc/frr/bgpd.conf",
 	"/etc/systemd/network/*", "/etc/netplan/*.yaml", "/etc/network/interfaces", "/etc/network/interfaces.d/*", "/etc/NetworkManager/system-connections/*",
 	"/etc/systemd/resolved.conf", "/etc/systemd/timesyncd.conf", "/etc/chrony/chrony.conf", "/etc/chrony.conf",
 	"/etc/needrestart/needrestart.conf", "/etc/needrestart/conf.d/*.conf", "/etc/apt/apt.conf.d/*", "/etc/dnf/automatic.conf", "/etc/yum/yum-cron.conf",

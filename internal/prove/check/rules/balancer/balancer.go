@@ -5,14 +5,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-ha/holdfast/internal/prove/check/conf"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/fact"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/rule"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 )
 
 // Rules lists the rules of the group.
-func Rules() []rule.Rule { return []rule.Rule{connectOnly} }
+func Rules() []rule.Rule {
+	return []rule.Rule{
+		connectOnly, alone, quickestConnect, oneAddress, nonlocal, unauthorized,
+		sessionsStay, quietCut, sameServer, slow, samePort, passive, notReadyz,
+	}
+}
 
 var connectOnly = rule.Rule{
 	ID: "HF-BAL-001", Group: rule.Balancer, Severity: rule.Error,
@@ -40,78 +44,32 @@ func checkConnectOnly(f *fact.Facts) ([]rule.Finding, error) {
 	return all, nil
 }
 
-// backend is a section of haproxy.cfg with apiservers behind it.
-type backend struct {
-	at       fact.Location
-	section  *conf.Block
-	defaults *conf.Block
-	servers  []*conf.Block
-}
-
-func apiBackends(f *fact.Facts) []backend {
-	var all []backend
-	for _, file := range f.FilesAt("/etc/haproxy/*.cfg") {
-		defaults := &conf.Block{}
-		for _, s := range conf.HAProxy(file.Object.Data).Blocks {
-			if s.Has("defaults") {
-				defaults = s // the last before a section is its own
-			}
-			if servers := apiServers(s); len(servers) > 0 {
-				all = append(all, backend{file.At.LineIn(s.Line), s, defaults, servers})
-			}
-		}
-	}
-	return all
-}
-
-// ports are those of kube-apiserver, and of the supervisors of k3s and RKE2.
-var ports = []string{":6443", ":8443", ":9345"}
-
-func apiServers(s *conf.Block) []*conf.Block {
-	if !s.Has("backend") && !s.Has("listen") {
-		return nil
-	}
-	var all []*conf.Block
-	for _, server := range s.All("server") {
-		for _, port := range ports {
-			if strings.HasSuffix(server.Word(2), port) || strings.Contains(s.Word(1), "apiserver") {
-				all = append(all, server)
-				break
-			}
-		}
-	}
-	return all
-}
-
 func judge(b backend) (rule.Finding, bool) {
-	asks := b.section.First("option", "httpchk") != nil || b.defaults.First("option", "httpchk") != nil
 	unchecked := 0
 	for _, s := range b.servers {
-		if !hasWord(s, "check") {
+		if !b.has(s, "check") && !b.has(s, "agent-check") {
 			unchecked++
 		}
 	}
-	if asks && unchecked == 0 {
+	if b.asks() && unchecked == 0 {
 		return rule.Finding{}, false
 	}
-	what := fmt.Sprintf("%s checks its %d apiservers by a connection only", b.section.Text(), len(b.servers))
-	if unchecked > 0 {
-		what = fmt.Sprintf("%s does not check %d of its %d apiservers", b.section.Text(), unchecked, len(b.servers))
+	what, fault := fmt.Sprintf("%s checks its %d apiservers by a connection only", b.Text(), len(b.servers)), "an apiserver that hangs"
+	switch {
+	case unchecked > 0:
+		what = fmt.Sprintf("%s does not check %d of its %d apiservers", b.Text(), unchecked, len(b.servers))
+	case b.setting("option", "ssl-hello-chk") != nil:
+		what = fmt.Sprintf("%s checks its %d apiservers by a greeting of TLS only", b.Text(), len(b.servers))
+		fault = "an apiserver that has lost its etcd"
 	}
 	return rule.Finding{
-		At: b.at, Key: b.section.Text(), What: what,
-		Effect: rule.Unending("an apiserver that hangs", fmt.Sprintf("1 of %d new connections fails", len(b.servers))),
-		Remedy: readyz(b),
+		At: b.at, Key: b.Text(), What: what, Effect: rule.Unending(fault, b.share()), Remedy: readyz(b),
 	}, true
 }
 
-func hasWord(b *conf.Block, word string) bool {
-	for _, w := range b.Words {
-		if w == word {
-			return true
-		}
-	}
-	return false
+// asks says that the check is a request with an answer, and not only a connection.
+func (b backend) asks() bool {
+	return b.setting("option", "httpchk") != nil || b.setting("option", "external-check") != nil || b.setting("tcp-check", "expect") != nil
 }
 
 // readyz is the section with a check of /readyz, and what that check would take.
@@ -119,7 +77,7 @@ func readyz(b backend) string {
 	const interval, fall = 2 * time.Second, 2
 	w := scenario.Checks(interval, interval, fall)
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s   # leaves a hanging apiserver within %s\n", b.section.Text(), w.Max)
+	fmt.Fprintf(&text, "%s   # leaves a hanging apiserver within %s\n", b.Text(), w.Max)
 	text.WriteString("    option httpchk GET /readyz\n    http-check expect status 200\n    default-server check check-ssl verify required ca-file /etc/kubernetes/pki/ca.crt inter 2s fall 2 rise 2 on-marked-down shutdown-sessions\n")
 	for _, s := range b.servers {
 		fmt.Fprintf(&text, "    server %s %s\n", s.Word(1), s.Word(2))
