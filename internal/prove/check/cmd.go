@@ -34,6 +34,7 @@ type options struct {
 	baseline     string
 	suppressions string
 	only         []string
+	clients      []string
 }
 
 // Command is `holdfast check`.
@@ -57,8 +58,18 @@ given could not be read, or wrong usage.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
+	o.bind(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.node, "node", false, "read this machine's own files; TARGET is then the root of its file system (default /)")
+	f.StringSliceVar(&o.only, "rule", nil, "evaluate only these rules or groups")
+	f.StringArrayVar(&o.clients, "client", nil, "kubeconfig of a client to look at as well; may be repeated")
+	cmd.AddCommand(explainCommand(), collectCommand(), pathCommand(), clientsCommand())
+	return cmd
+}
+
+// bind adds the flags of every command that prints a report.
+func (o *options) bind(cmd *cobra.Command) {
+	f := cmd.Flags()
 	o.cluster.bind(f)
 	f.StringVar(&o.format, "format", "text", "output: "+strings.Join(format.Names(), ", "))
 	f.BoolVar(&o.json, "json", false, "short for --format json")
@@ -66,9 +77,6 @@ given could not be read, or wrong usage.`,
 	f.StringVar(&o.failOn, "fail-on", "warning", "least severity of a finding that makes the check fail: note, warning or error")
 	f.StringVar(&o.baseline, "baseline", "", "a report written with --json; what it has is known and does not count")
 	f.StringVar(&o.suppressions, "suppressions", "", "file of findings that do not count, each with a reason and a last day")
-	f.StringSliceVar(&o.only, "rule", nil, "evaluate only these rules or groups")
-	cmd.AddCommand(explainCommand(), collectCommand(), pathCommand())
-	return cmd
 }
 
 func (o *options) run(cmd *cobra.Command, args []string) error {
@@ -89,6 +97,9 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 	}
 	facts, err := o.read(cmd.Context(), args)
 	if err != nil {
+		return err
+	}
+	if err := source.AddKubeconfigs(facts, o.clients, source.DefaultLimits()); err != nil {
 		return err
 	}
 	report := audit.Evaluate(chosen, facts, settings)

@@ -44,7 +44,7 @@ func TestOutcomes(t *testing.T) {
 		r.Needs, r.OneOf = needs, oneOf
 		return r
 	}
-	leases := []fact.Kind{fact.Leases}
+	nodes, leases := []fact.Kind{fact.Nodes}, []fact.Kind{fact.Leases}
 	partly := []fact.Kind{fact.Nodes, fact.Leases}
 	for _, tc := range []struct {
 		name   string
@@ -60,9 +60,10 @@ func TestOutcomes(t *testing.T) {
 		{"lacks", one("HF-API-901", rule.APIAddress, fails(fact.Lacking("no version"))), NotEvaluated, "no version"},
 		{"wrapped", one("HF-API-901", rule.APIAddress, fails(fmt.Errorf("of a: %w", fact.Lacking("no version")))), NotEvaluated, "of a: no version"},
 		{"nothing to judge", one("HF-API-901", rule.APIAddress, fails(fact.NotApplicable("one node"))), NotApplicable, "one node"},
-		{"needs what is unknown", withNeeds(one("HF-API-901", rule.APIAddress, finds(found)), leases, nil), NotEvaluated, "needs leases: the test has no leases"},
-		{"needs one of what is not there", withNeeds(one("HF-API-901", rule.APIAddress, finds(found)), nil, partly), NotEvaluated, "there are no nodes; the test has no leases"},
-		{"silent on part", withNeeds(one("HF-API-901", rule.APIAddress, finds()), nil, []fact.Kind{fact.Pods, fact.Leases}), Passed, "by what is known; the test has no leases"},
+		{"needs what is unknown", withNeeds(one("HF-API-901", rule.APIAddress, finds(found)), leases, nil), NotEvaluated, "needs leases: no leases in the test"},
+		{"needs one of what is not there", withNeeds(one("HF-API-901", rule.APIAddress, finds(found)), nil, partly), NotEvaluated, "needs one of [nodes leases]: no leases in the test"},
+		{"needs one of what is known not to be there", withNeeds(one("HF-API-901", rule.APIAddress, finds()), nil, nodes), Passed, ""},
+		{"silent on part", withNeeds(one("HF-API-901", rule.APIAddress, finds()), nil, []fact.Kind{fact.Pods, fact.Leases}), Passed, "by what is known; no leases in the test"},
 		{"nothing to judge in part", withNeeds(one("HF-API-901", rule.APIAddress, fails(fact.NotApplicable("no BGP"))), nil, []fact.Kind{fact.Pods, fact.Leases}), NotEvaluated, "no BGP in what is known"},
 	} {
 		f := facts()

@@ -83,16 +83,14 @@ func lacks(one rule.Rule, f *fact.Facts) error {
 			return fact.Lacking("needs %s: %s", kind, k.Why)
 		}
 	}
-	if len(one.OneOf) == 0 {
-		return nil
+	whys := unknown(one, f)
+	if len(whys) == 0 {
+		return nil // all is known, even where that is that there is none
 	}
-	var whys []string
 	for _, kind := range one.OneOf {
-		k := f.KnownOf(string(kind))
-		if k.State == fact.Present {
+		if f.KnownOf(string(kind)).State == fact.Present {
 			return nil
 		}
-		whys = append(whys, cmp.Or(k.Why, "there are no "+string(kind)))
 	}
 	return fact.Lacking("needs one of %v: %s", one.OneOf, strings.Join(whys, "; "))
 }

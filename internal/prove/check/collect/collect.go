@@ -54,10 +54,22 @@ func Cluster(ctx context.Context, api API, server string, sink Sink, probe Probe
 			return c.m, err
 		}
 	}
+	c.custom()
 	if err := c.configMaps(ctx); err != nil {
 		return c.m, err
 	}
 	return c.m, c.probe(ctx, probe)
+}
+
+// custom sums up the groups outside Kubernetes: all of them known, or not.
+func (c *collector) custom() {
+	sum := source.Stated{State: fact.Present.String()}
+	for _, r := range Resources {
+		if s := c.m.States["custom/"+r.Group]; r.Kind == fact.Custom && s.State == fact.Unknown.String() {
+			sum = source.Stated{State: s.State, Why: r.Group + ": " + s.Why}
+		}
+	}
+	c.m.States[string(fact.Custom)] = sum
 }
 
 // version asks for the server's version; who cannot even do that reads nothing.

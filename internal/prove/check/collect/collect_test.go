@@ -144,6 +144,7 @@ func TestForbiddenIsUnknown(t *testing.T) {
 	api := cluster()
 	api.codes["/apis/coordination.k8s.io/v1/leases"] = http.StatusForbidden
 	api.codes["/api/v1/namespaces/kube-system/configmaps/kube-proxy"] = http.StatusForbidden
+	api.codes["/apis/metallb.io/v1beta2/bgppeers"] = http.StatusForbidden
 	feed := source.NewFeed("x", source.DefaultLimits())
 	m, err := Cluster(context.Background(), api, "", feed, nil)
 	if err != nil {
@@ -153,12 +154,12 @@ func TestForbiddenIsUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"leases", "configmaps/kube-system/kube-proxy"} {
+	for _, key := range []string{"leases", "configmaps/kube-system/kube-proxy", "custom", "custom/metallb.io"} {
 		if k := f.KnownOf(key); k.State != fact.Unknown || !strings.Contains(k.Why, "deploy/check-role.yaml") {
 			t.Errorf("%s: %+v", key, k)
 		}
 	}
-	if len(f.Problems) != 2 || f.Count(fact.Pods) != 1 || f.Probes.State != fact.Unknown {
+	if len(f.Problems) != 4 || f.Count(fact.Pods) != 1 || f.Probes.State != fact.Unknown {
 		t.Errorf("problems %v, %d pods, probes %s", f.Problems, f.Count(fact.Pods), f.Probes.State)
 	}
 }

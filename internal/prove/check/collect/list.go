@@ -51,9 +51,6 @@ func (c *collector) list(ctx context.Context, r Resource) error {
 	if _, ok := c.m.States[state]; !ok {
 		c.m.States[state] = source.Stated{State: fact.Present.String()}
 	}
-	if r.Kind == fact.Custom && c.m.States[string(fact.Custom)].State == "" {
-		c.m.States[string(fact.Custom)] = source.Stated{State: fact.Present.String()}
-	}
 	return nil
 }
 

@@ -1,8 +1,10 @@
 package fact
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -115,6 +117,15 @@ func Kinds() []Kind {
 	return all
 }
 
+// called is what people call kinds that the API does not have, and how to get them.
+var called = map[Kind]string{
+	Files:       "files of nodes; check collect --node reads them",
+	Probes:      "recorded handshakes; check collect --kubeconfig records them",
+	Kubeconfigs: "kubeconfigs of clients; --client takes them",
+	Etcd:        "status of etcd's members",
+	Custom:      "custom resources",
+}
+
 // KnownOf says how much is known of a kind, or of a part of one ("files/a1").
 func (f *Facts) KnownOf(key string) Known {
 	if k, ok := f.Parts[key]; ok {
@@ -126,7 +137,11 @@ func (f *Facts) KnownOf(key string) Known {
 	}
 	k := *s.known()
 	if k.State == Unknown && k.Why == "" {
-		k.Why = fmt.Sprintf("%s has no %s", f.Origin, key)
+		name, hint, _ := strings.Cut(cmp.Or(called[Kind(key)], key), ";")
+		k.Why = fmt.Sprintf("no %s in %s", name, f.Origin)
+		if hint != "" {
+			k.Why += ";" + hint
+		}
 	}
 	return k
 }

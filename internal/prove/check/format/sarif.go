@@ -171,7 +171,7 @@ func result(f audit.Finding, index int, root string) sarifResult {
 		RuleID: f.Rule, RuleIndex: index, Level: f.Severity, Message: sarifMessage{clean(text)},
 		Fingerprints: map[string]string{"holdfastCheck/v1": f.Fingerprint},
 		Locations: []sarifLocation{{Physical: sarifPhysical{
-			Artifact: sarifArtifact{URI: fileURI(path.Join(root, f.Location.File))}, Region: sarifRegion{max(1, f.Location.Line)},
+			Artifact: sarifArtifact{URI: fileURI(root, f.Location.File)}, Region: sarifRegion{max(1, f.Location.Line)},
 		}}},
 	}
 	if f.Location.Kind != "" {
@@ -186,7 +186,10 @@ func result(f audit.Finding, index int, root string) sarifResult {
 	return r
 }
 
-// fileURI is a path as a relative URI.
-func fileURI(name string) string {
-	return (&url.URL{Path: strings.TrimPrefix(name, "./")}).EscapedPath()
+// fileURI is a file below root as a relative URI, or an absolute one.
+func fileURI(root, name string) string {
+	if path.IsAbs(name) {
+		return (&url.URL{Scheme: "file", Path: name}).String()
+	}
+	return (&url.URL{Path: strings.TrimPrefix(path.Join(root, name), "./")}).EscapedPath()
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/prove/check/fact"
 )
 
-// file is one entry of an archive made by hand.
-type file struct {
+// packed is one entry of an archive made by hand.
+type packed struct {
 	name, text string
 	kind       byte
 }
 
-func pack(t testing.TB, files ...file) []byte {
+func pack(t testing.TB, files ...packed) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -63,7 +63,7 @@ func small() Limits {
 // Each hostile bundle is named with its place, makes its facts unknown, and leaves
 // the others readable.
 func TestHostileBundles(t *testing.T) {
-	good := file{name: "objects/nodes.ndjson", text: oneNode}
+	good := packed{name: "objects/nodes.ndjson", text: oneNode}
 	laughs := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c < 'j'; c++ {
 		laughs += string(c) + ": &" + string(c) + " [" + strings.TrimSuffix(strings.Repeat("*"+string(c-1)+",", 10), ",") + "]\n"
@@ -71,35 +71,35 @@ func TestHostileBundles(t *testing.T) {
 	laughs = "apiVersion: v1\nkind: Pod\n" + laughs
 	for _, tc := range []struct {
 		name    string
-		files   []file
+		files   []packed
 		problem string // a part of "where: what"
 		unknown fact.Kind
 	}{
-		{"leads out", []file{good, {name: "../../etc/pods.yaml", text: onePod}}, "../../etc/pods.yaml: leads out", fact.Pods},
-		{"absolute", []file{good, {name: "/etc/pods.yaml", text: onePod}}, "/etc/pods.yaml: leads out", fact.Pods},
-		{"backslashes", []file{good, {name: `..\..\pods.yaml`, text: onePod}}, "leads out", fact.Pods},
-		{"link", []file{good, {name: "objects/pods.yaml", text: "/etc/shadow", kind: tar.TypeSymlink}}, "objects/pods.yaml: neither a file", fact.Pods},
-		{"hard link", []file{good, {name: "objects/pods.yaml", text: "objects/nodes.ndjson", kind: tar.TypeLink}}, "neither a file", fact.Pods},
-		{"device", []file{good, {name: "objects/pods.yaml", kind: tar.TypeChar}}, "neither a file", fact.Pods},
-		{"long line", []file{good, {name: "objects/pods.ndjson", text: "\n" + strings.Repeat("x", 1<<15)}}, "objects/pods.ndjson:2: an object larger", fact.Pods},
-		{"large value", []file{good, {name: "objects/pods.json", text: `{"items":[{"kind":"Pod","x":"` + strings.Repeat("x", 1<<18) + `"}]}`}}, "objects/pods.json:1: an object larger", fact.Pods},
-		{"large key", []file{good, {name: "objects/pods.json", text: `{"` + strings.Repeat("x", 1<<18) + `":1}`}}, "objects/pods.json:1: an object larger", fact.Pods},
-		{"many keys", []file{good, {name: "objects/pods.json", text: `{"a":"` + strings.Repeat("x", 1<<13) + `","b":"` + strings.Repeat("x", 1<<13) + `"}`}}, "an object larger", fact.Pods},
-		{"large document", []file{good, {name: "objects/pods.yaml", text: "a: " + strings.Repeat("x", 1<<17)}}, "objects/pods.yaml: too large", fact.Pods},
-		{"cycle", []file{good, {name: "pods.yaml", text: "apiVersion: v1\nkind: Pod\nmetadata: &m\n  labels: *m\n"}}, "pods.yaml:1: nested too deep", fact.Pods},
-		{"aliases", []file{good, {name: "pods.yaml", text: laughs}}, "pods.yaml:1: aliases expand", fact.Pods},
-		{"deep YAML", []file{good, {name: "pods.yaml", text: "apiVersion: v1\nkind: Pod\nmetadata: " + strings.Repeat("[", 5000)}}, "pods.yaml", fact.Pods},
-		{"deep JSON", []file{good, {name: "pods.json", text: `{"metadata":` + strings.Repeat("[", 12000)}}, "pods.json", fact.Pods},
-		{"not YAML", []file{good, {name: "pods.yaml", text: "apiVersion: v1\nkind: [\n"}}, "pods.yaml:", fact.Pods},
-		{"cut JSON", []file{good, {name: "pods.json", text: `{"kind":"PodList","apiVersion":"v1","items":[` + onePod}}, "pods.json:1: ends in the middle", fact.Pods},
-		{"not a pod", []file{good, {name: "x.json", text: `{"apiVersion":"v1","kind":"Pod","spec":3}`}}, "Pod  (x.json:1): not a Pod", fact.Pods},
-		{"newer version", []file{good, {name: "x.json", text: `{"apiVersion":"discovery.k8s.io/v2","kind":"EndpointSlice"}`}}, "only discovery.k8s.io/v1 is known", fact.EndpointSlices},
-		{"other bundle", []file{good, {name: "bundle.json", text: `{"version":2}`}}, "bundle.json: version 2", fact.Pods},
-		{"bundle says so", []file{good, {name: "bundle.yaml", text: "version: 1\nstates:\n  leases: {state: unknown, why: forbidden}\n"}}, "leases: could not be read: forbidden", fact.Leases},
-		{"unknown outcome", []file{good, {name: "probes.yaml", text: "probes: [{address: a, outcome: fine}]"}}, `outcome "fine"`, fact.Probes},
-		{"unknown field", []file{good, {name: "etcd.yaml", text: "members: [{nam: a}]"}}, `unknown field "nam"`, fact.Etcd},
-		{"bad static pod", []file{good, {name: "nodes/a/files/etc/kubernetes/manifests/x.yaml", text: "kind: Pod\nspec: 3\n"}}, "not a Pod", "files/a/etc/kubernetes/manifests/x.yaml"},
-		{"large node file", []file{good, {name: "nodes/a/files/etc/hosts", text: strings.Repeat("x", 1<<13)}}, "too large for a file of settings", "files/a/etc/hosts"},
+		{"leads out", []packed{good, {name: "../../etc/pods.yaml", text: onePod}}, "../../etc/pods.yaml: leads out", fact.Pods},
+		{"absolute", []packed{good, {name: "/etc/pods.yaml", text: onePod}}, "/etc/pods.yaml: leads out", fact.Pods},
+		{"backslashes", []packed{good, {name: `..\..\pods.yaml`, text: onePod}}, "leads out", fact.Pods},
+		{"link", []packed{good, {name: "objects/pods.yaml", text: "/etc/shadow", kind: tar.TypeSymlink}}, "objects/pods.yaml: neither a file", fact.Pods},
+		{"hard link", []packed{good, {name: "objects/pods.yaml", text: "objects/nodes.ndjson", kind: tar.TypeLink}}, "neither a file", fact.Pods},
+		{"device", []packed{good, {name: "objects/pods.yaml", kind: tar.TypeChar}}, "neither a file", fact.Pods},
+		{"long line", []packed{good, {name: "objects/pods.ndjson", text: "\n" + strings.Repeat("x", 1<<15)}}, "objects/pods.ndjson:2: an object larger", fact.Pods},
+		{"large value", []packed{good, {name: "objects/pods.json", text: `{"items":[{"kind":"Pod","x":"` + strings.Repeat("x", 1<<18) + `"}]}`}}, "objects/pods.json:1: an object larger", fact.Pods},
+		{"large key", []packed{good, {name: "objects/pods.json", text: `{"` + strings.Repeat("x", 1<<18) + `":1}`}}, "objects/pods.json:1: an object larger", fact.Pods},
+		{"many keys", []packed{good, {name: "objects/pods.json", text: `{"a":"` + strings.Repeat("x", 1<<13) + `","b":"` + strings.Repeat("x", 1<<13) + `"}`}}, "an object larger", fact.Pods},
+		{"large document", []packed{good, {name: "objects/pods.yaml", text: "a: " + strings.Repeat("x", 1<<17)}}, "objects/pods.yaml: too large", fact.Pods},
+		{"cycle", []packed{good, {name: "pods.yaml", text: "apiVersion: v1\nkind: Pod\nmetadata: &m\n  labels: *m\n"}}, "pods.yaml:1: nested too deep", fact.Pods},
+		{"aliases", []packed{good, {name: "pods.yaml", text: laughs}}, "pods.yaml:1: aliases expand", fact.Pods},
+		{"deep YAML", []packed{good, {name: "pods.yaml", text: "apiVersion: v1\nkind: Pod\nmetadata: " + strings.Repeat("[", 5000)}}, "pods.yaml", fact.Pods},
+		{"deep JSON", []packed{good, {name: "pods.json", text: `{"metadata":` + strings.Repeat("[", 12000)}}, "pods.json", fact.Pods},
+		{"not YAML", []packed{good, {name: "pods.yaml", text: "apiVersion: v1\nkind: [\n"}}, "pods.yaml:", fact.Pods},
+		{"cut JSON", []packed{good, {name: "pods.json", text: `{"kind":"PodList","apiVersion":"v1","items":[` + onePod}}, "pods.json:1: ends in the middle", fact.Pods},
+		{"not a pod", []packed{good, {name: "x.json", text: `{"apiVersion":"v1","kind":"Pod","spec":3}`}}, "Pod  (x.json:1): not a Pod", fact.Pods},
+		{"newer version", []packed{good, {name: "x.json", text: `{"apiVersion":"discovery.k8s.io/v2","kind":"EndpointSlice"}`}}, "only discovery.k8s.io/v1 is known", fact.EndpointSlices},
+		{"other bundle", []packed{good, {name: "bundle.json", text: `{"version":2}`}}, "bundle.json: version 2", fact.Pods},
+		{"bundle says so", []packed{good, {name: "bundle.yaml", text: "version: 1\nstates:\n  leases: {state: unknown, why: forbidden}\n"}}, "leases: could not be read: forbidden", fact.Leases},
+		{"unknown outcome", []packed{good, {name: "probes.yaml", text: "probes: [{address: a, outcome: fine}]"}}, `outcome "fine"`, fact.Probes},
+		{"unknown field", []packed{good, {name: "etcd.yaml", text: "members: [{nam: a}]"}}, `unknown field "nam"`, fact.Etcd},
+		{"bad static pod", []packed{good, {name: "nodes/a/files/etc/kubernetes/manifests/x.yaml", text: "kind: Pod\nspec: 3\n"}}, "not a Pod", "files/a/etc/kubernetes/manifests/x.yaml"},
+		{"large node file", []packed{good, {name: "nodes/a/files/etc/hosts", text: strings.Repeat("x", 1<<13)}}, "too large for a file of settings", "files/a/etc/hosts"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f, err := Read(bytes.NewReader(pack(t, tc.files...)), "the bundle x", small())
@@ -126,13 +126,13 @@ func TestHostileBundles(t *testing.T) {
 // What unpacks to more than the limit, and what ends too soon, ends the reading;
 // what came before stands, but nothing is known for certain.
 func TestBundlesThatEndBadly(t *testing.T) {
-	whole := pack(t, file{name: "objects/nodes.ndjson", text: oneNode}, file{name: "objects/pods.ndjson", text: strings.Repeat(onePod+"\n", 5000)})
-	bomb := pack(t, file{name: "objects/nodes.ndjson", text: oneNode}, file{name: "objects/pods.ndjson", text: strings.Repeat("\n", 2<<20)})
+	whole := pack(t, packed{name: "objects/nodes.ndjson", text: oneNode}, packed{name: "objects/pods.ndjson", text: strings.Repeat(onePod+"\n", 5000)})
+	bomb := pack(t, packed{name: "objects/nodes.ndjson", text: oneNode}, packed{name: "objects/pods.ndjson", text: strings.Repeat("\n", 2<<20)})
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)-6] ^= 0xff // gzip's checksum
-	many := []file{{name: "objects/nodes.ndjson", text: oneNode}}
+	many := []packed{{name: "objects/nodes.ndjson", text: oneNode}}
 	for range 200 {
-		many = append(many, file{name: "a.txt"})
+		many = append(many, packed{name: "a.txt"})
 	}
 	for name, tc := range map[string]struct {
 		data    []byte
@@ -229,7 +229,7 @@ func FuzzRead(f *testing.F) {
 		if len(name) > 90 || strings.ContainsRune(name, 0) {
 			return // the archive itself does not take it
 		}
-		facts, err := Read(bytes.NewReader(pack(t, file{name: name, text: text})), "x", small())
+		facts, err := Read(bytes.NewReader(pack(t, packed{name: name, text: text})), "x", small())
 		if err != nil {
 			return
 		}
@@ -244,7 +244,7 @@ func FuzzRead(f *testing.F) {
 }
 
 func FuzzArchive(f *testing.F) {
-	f.Add(pack(f, file{name: "objects/nodes.ndjson", text: oneNode}))
+	f.Add(pack(f, packed{name: "objects/nodes.ndjson", text: oneNode}))
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		_, _ = Read(bytes.NewReader(data), "x", small())
 	})

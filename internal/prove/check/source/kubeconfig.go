@@ -1,11 +1,14 @@
 package source
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/holdfast-ha/holdfast/internal/base/file"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/fact"
 )
 
@@ -47,6 +50,35 @@ func (r *reader) kubeconfig(e entry) error {
 	}
 	at := fact.Location{File: e.name, Line: 1}
 	return r.addKubeconfig(plain, at.WithYAML(doc.Content[0]))
+}
+
+// AddKubeconfigs adds the kubeconfigs of clients to facts that were read. A file
+// that is none is an error that names it.
+func AddKubeconfigs(f *fact.Facts, files []string, limits Limits) error {
+	for _, name := range files {
+		data, err := file.Read(name, limits.NodeFile)
+		if err != nil {
+			return fmt.Errorf("kubeconfig of a client: %w", err)
+		}
+		r := newReader(f.Origin, limits)
+		r.facts = f
+		if err := r.kubeconfig(entry{name: below(f.Root, name), size: int64(len(data)), r: bytes.NewReader(data)}); err != nil {
+			return fmt.Errorf("kubeconfig of a client: %s: %w", where(name, err), err)
+		}
+		if f.Kubeconfigs.State != fact.Present {
+			return fmt.Errorf("kubeconfig of a client: %s: no cluster in it", name)
+		}
+	}
+	return nil
+}
+
+// below is the path of a file as seen from root, so that joined to it it leads to
+// the file; absolute where there is no such way.
+func below(root, name string) string {
+	if rel, err := filepath.Rel(root, name); root != "" && err == nil {
+		name = rel
+	}
+	return filepath.ToSlash(name)
 }
 
 func (r *reader) addKubeconfig(data []byte, at fact.Location) error {
