@@ -38,6 +38,7 @@ var Resources = []Resource{
 	{"crd.projectcalico.org", "", "felixconfigurations", "FelixConfiguration", fact.Custom},
 	{"gateway.networking.k8s.io", "", "gateways", "Gateway", fact.Custom},
 	{"gateway.networking.k8s.io", "", "httproutes", "HTTPRoute", fact.Custom},
+	{"monitoring.coreos.com", "", "prometheusrules", "PrometheusRule", fact.Custom},
 }
 
 // ConfigMaps are those that are read, by name; no others are.

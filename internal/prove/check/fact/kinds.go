@@ -22,7 +22,7 @@ type Webhook struct {
 var CustomGroups = []string{
 	"cilium.io", "crd.projectcalico.org", "projectcalico.org", "metallb.io", "frrk8s.metallb.io",
 	"gateway.networking.k8s.io", "kubeadm.k8s.io", "kubelet.config.k8s.io", "kubeproxy.config.k8s.io",
-	"helm.cattle.io", "operator.tigera.io",
+	"helm.cattle.io", "operator.tigera.io", "monitoring.coreos.com",
 }
 
 // Resource is an object of which no type is known here.

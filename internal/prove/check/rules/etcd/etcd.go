@@ -11,7 +11,11 @@ import (
 )
 
 // Rules lists the rules of the group.
-func Rules() []rule.Rule { return []rule.Rule{majorityInZone} }
+func Rules() []rule.Rule {
+	return []rule.Rule{
+		majorityInZone, evenVoters, headless, nobodyMoves, unwell, slowDisk, differentTimers, singleDatastore, deadStaysActive, oldPatch, preVoteOff, nearQuota,
+	}
+}
 
 var majorityInZone = rule.Rule{
 	ID: "HF-ETCD-001", Group: rule.Etcd, Severity: rule.Error,
@@ -28,9 +32,9 @@ func checkMajority(f *fact.Facts) ([]rule.Finding, error) {
 	if len(f.Zones()) < 2 {
 		return nil, fact.NotApplicable("the nodes name fewer than two zones in label %s", fact.ZoneLabel)
 	}
-	members := f.Components("etcd")
+	members := own(f)
 	if len(members) == 0 {
-		return nil, fact.Lacking("no etcd among the pods: it runs outside the cluster or inside another program")
+		return nil, errNoEtcd
 	}
 	byZone := map[string][]fact.Component{}
 	for _, m := range members {
