@@ -2,6 +2,7 @@ package drill
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab"
@@ -13,7 +14,7 @@ func labSpec(c *scenario.Case, agents bool, peer, dir string) (lab.Spec, error) 
 	if err != nil {
 		return spec, err
 	}
-	spec.Name = "drill-" + c.Scenario
+	spec.Name = labName(c.Scenario)
 	spec.Dir, spec.Peer = dir, peer
 	spec.Sites = nil
 	for _, s := range c.Lab.Sites {
@@ -41,6 +42,15 @@ func labSpec(c *scenario.Case, agents bool, peer, dir string) (lab.Spec, error) 
 	spec.APIServers, spec.APIServer.EtcdCheck = c.APIServers, c.EtcdCheck
 	specKubernetes(&spec, c, agents)
 	return spec, nil
+}
+
+// maxLabName is how long the name of a lab may be.
+const maxLabName = 32
+
+// labName is the lab's of a scenario, whose name may be longer.
+func labName(scenario string) string {
+	name := "drill-" + scenario
+	return strings.TrimRight(name[:min(len(name), maxLabName)], "-")
 }
 
 // apiserversIn is how many nodes of a site have one: every machine that holds the

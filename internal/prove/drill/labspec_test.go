@@ -1,9 +1,12 @@
 package drill
 
 import (
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab"
 )
 
@@ -37,5 +40,15 @@ func TestLabSpecCarriesTheCase(t *testing.T) {
 	}
 	if len(spec.Etcd) != 2 || spec.Etcd[1].Name != "second" || spec.Etcd[1].ClientPort == spec.Etcd[0].ClientPort {
 		t.Errorf("clusters %+v", spec.Etcd)
+	}
+}
+
+// A lab takes shorter names than a scenario may have.
+func TestLabNames(t *testing.T) {
+	usable := regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+	for _, name := range append(scenario.Names(), strings.Repeat("a", 25)+"-b", strings.Repeat("long-", 8)+"name") {
+		if got := labName(name); !usable.MatchString(got) {
+			t.Errorf("scenario %s has the lab %q", name, got)
+		}
 	}
 }
