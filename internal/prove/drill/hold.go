@@ -59,9 +59,6 @@ func (e *engine) hold(ctx context.Context) error {
 		return err
 	}
 	return e.phase(ctx, "hold", e.c.Phases.Hold, func(ctx context.Context) error {
-		if e.c.Pair.Forced > 0 && !e.agents {
-			e.watchers.done.Go(func() { e.force(e.watchers.ctx) })
-		}
 		for _, a := range table[1:] {
 			if err := e.clock.pause(ctx, e.run.Injected.Add(a.at)); err != nil {
 				return e.interrupted(err)
@@ -300,8 +297,12 @@ func (e *engine) startAll(ctx context.Context, targets []string, rank int) error
 	for _, t := range targets {
 		err := e.each(t, func(p scenario.Process) error {
 			switch {
-			case startRank(p) != rank, e.ofPair(p), e.givenUp(p):
+			case startRank(p) != rank, e.ofPair(p):
 				return nil
+			case rank == 0 && e.forced():
+				return e.force(ctx, p)
+			case rank == 0 && e.c.HasPair():
+				return e.members[p].Launch(ctx) // one of two has no leader
 			case rank == 0:
 				members = append(members, e.members[p])
 				return e.members[p].Launch(ctx)

@@ -171,14 +171,17 @@ func (e *engine) fill(ctx context.Context) error {
 	return nil
 }
 
-// blackout ends all that runs on the machines of a pair among nodes, at one moment.
+// blackout ends all that runs on the machines of a pair among nodes, at one moment and
+// before anybody's network is touched: what is on the wire then arrives.
 func (e *engine) blackout(ctx context.Context, nodes []string) error {
-	if !e.pairRun() {
-		return nil
-	}
 	for _, name := range nodes {
-		p := scenario.SiteAgent(scenario.AgentPair, siteOf(name))
 		if !e.powered(name) {
+			continue
+		}
+		if !e.pairRun() {
+			if err := e.kill(ctx, scenario.Process{Cluster: e.c.Clusters[0].Name, Site: siteOf(name)}); err != nil {
+				return err
+			}
 			continue
 		}
 		node, err := e.lab.Node(name)
@@ -186,7 +189,7 @@ func (e *engine) blackout(ctx context.Context, nodes []string) error {
 			return err
 		}
 		e.mu.Lock()
-		delete(e.running, p)
+		delete(e.running, scenario.SiteAgent(scenario.AgentPair, siteOf(name)))
 		e.mu.Unlock()
 		if err := node.PowerOff(ctx); err != nil {
 			return err
@@ -195,9 +198,9 @@ func (e *engine) blackout(ctx context.Context, nodes []string) error {
 	return nil
 }
 
-// powered says whether a node is a machine of a pair.
+// powered says whether a node has a member of a pair.
 func (e *engine) powered(node string) bool {
-	return e.pairRun() && slices.Contains(e.c.PairSites(), siteOf(node)) && node == siteOf(node)+"1"
+	return slices.Contains(e.c.PairSites(), siteOf(node)) && node == siteOf(node)+"1"
 }
 
 // claimWithin bounds a command of a person, and how long the arbiter may take.

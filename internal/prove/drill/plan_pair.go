@@ -13,8 +13,8 @@ func pairWords(c *scenario.Case, agents bool) string {
 	p := c.Pair
 	if !agents {
 		words := "two plain members"
-		if p.Forced > 0 {
-			words += fmt.Sprintf(", of which a person starts that of %s with --force-new-cluster %s after the fault", p.Survivor, p.Forced)
+		if p.Forced != "" {
+			words += fmt.Sprintf(", of which that of %s alone returns, and is started with --force-new-cluster", p.Forced)
 		}
 		return words
 	}

@@ -61,9 +61,9 @@ type Pair struct {
 	// Loses says that a person gives writes up: those that were lost are counted and
 	// must have been acknowledged by a member that served alone.
 	Loses bool `yaml:"loses,omitempty"`
-	// Forced is when, in the run without the agents, a person starts the member of
-	// Survivor with --force-new-cluster; 0 is never. The other one stays away then.
-	Forced time.Duration `yaml:"forced,omitempty"`
+	// Forced is the site whose member, in the run without the agents, a person starts
+	// with --force-new-cluster when it returns. The other one stays away then.
+	Forced string `yaml:"forced,omitempty"`
 }
 
 // DefaultPaired is the promise for a return to two members.
@@ -138,6 +138,7 @@ func (c *Case) checkPair() error {
 		oneOf("pair.site", p.Site, c.SiteNames()),
 		oneOf("pair.survivor", p.Survivor, append([]string{SurvivorNone, SurvivorAny}, sites...)),
 		oneOf("pair.prefer", p.Prefer, append([]string{""}, sites...)),
+		oneOf("pair.forced", p.Forced, append([]string{""}, sites...)),
 	} {
 		if err != nil {
 			return err
@@ -155,10 +156,8 @@ func (c *Case) checkPair() error {
 		return fmt.Errorf("agents: %s beside a pair; write agents: pair", strings.Join(c.Agents, ", "))
 	case p.FillMB < 0 || p.FillMB > maxFill:
 		return fmt.Errorf("pair.fillMB: %d is out of range; choose 0 to %d", p.FillMB, maxFill)
-	case p.Paired < time.Second || p.AloneAfter < 0 || p.Forced < 0:
-		return fmt.Errorf("pair.paired, pair.aloneAfter, pair.forced: %s, %s, %s; choose at least 1s for the first, and nothing negative", p.Paired, p.AloneAfter, p.Forced)
-	case p.Forced > 0 && !slices.Contains(sites, p.Survivor):
-		return fmt.Errorf("pair.forced: nobody is named to start; write survivor: %s", sites[0])
+	case p.Paired < time.Second || p.AloneAfter < 0:
+		return fmt.Errorf("pair.paired, pair.aloneAfter: %s, %s; choose at least 1s for the first, and nothing negative", p.Paired, p.AloneAfter)
 	}
 	return c.checkPersons()
 }
