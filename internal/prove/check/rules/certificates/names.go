@@ -32,7 +32,7 @@ func checkSame(f *fact.Facts) ([]rule.Finding, error) {
 	shared := map[string]string{}
 	for _, p := range servers {
 		for _, host := range slices.Concat(p.Object.Names, p.Object.Addresses) {
-			if shared[host] == "" && !ofOneNode(f, host) && !slices.Contains(known, host) {
+			if shared[host] == "" && !ofOneNode(f, host) && !second(servers, p, host) && !slices.Contains(known, host) {
 				shared[host] = p.Object.Address
 			}
 		}
@@ -72,6 +72,18 @@ func ofOneNode(f *fact.Facts, host string) bool {
 		label = host
 	}
 	return fact.Loopback(host) || f.NodeOf(host) != nil || f.NodeOf(label) != nil || ownAddress(f, host)
+}
+
+// second says that host is a server's own address in the other family: it was not
+// asked by it, no Node need state it, and no other server has it.
+func second(servers []fact.Item[fact.Probe], of fact.Item[fact.Probe], host string) bool {
+	ip, own := net.ParseIP(host), net.ParseIP(fact.Host(of.Object.Address))
+	if ip == nil || own == nil || (ip.To4() == nil) == (own.To4() == nil) {
+		return false
+	}
+	return !slices.ContainsFunc(servers, func(p fact.Item[fact.Probe]) bool {
+		return p.Object != of.Object && p.Object.Certified(host)
+	})
 }
 
 // ownAddress says that a server was asked by that address.
