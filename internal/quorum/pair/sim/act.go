@@ -95,7 +95,7 @@ func (a *agent) edit() bool {
 	switch v := d.verdict(); {
 	case s.full:
 		refused, a.state.RefusedUntil = "no space", a.clock()+30*time.Second
-	case d == nil || d.half || !v.selfVotes || v.voters > 2:
+	case d == nil || d.half || d.damaged || !v.selfVotes || v.voters > 2:
 		refused, a.state.RefusedUntil = "not the directory of a voter of a pair", 1<<63-1
 	}
 	if refused != "" {

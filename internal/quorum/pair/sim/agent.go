@@ -365,10 +365,15 @@ func readLog(d *dir) pair.Log {
 		return pair.Log{Content: pair.Empty}
 	case d.half:
 		return pair.Log{Content: pair.Unfit, Detail: "half of the directory is missing"}
+	case d.damaged:
+		return pair.Log{Content: pair.Unfit, Detail: "a sum is wrong"}
+	case d.base.count() == 0:
+		// So package wal says of a learner that has received nothing yet.
+		return pair.Log{Content: pair.Unfit, Detail: "the log does not go back to the first entry"}
 	}
 	log := pair.Log{Cluster: cluster, Self: wal.ID(d.id)}
 	v := d.examine()
-	log.Learner = !v.end.votes(d.id) && (v.end.learner == d.id || d.base.count() == 0)
+	log.Learner = !v.end.votes(d.id) && v.end.learner == d.id
 	alone := v.end.count() == 1 && v.voters == 1
 	switch {
 	case log.Learner, v.end.votes(d.id) && !alone:

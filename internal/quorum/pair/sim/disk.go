@@ -93,6 +93,8 @@ type dir struct {
 	epoch int
 	// half says that it was being moved aside.
 	half bool
+	// damaged says that neither etcd nor an edit takes it.
+	damaged bool
 }
 
 func (d *dir) lastTerm() uint32 { return d.termAt(len(d.log)) }

@@ -30,14 +30,13 @@ func (w *World) boot(m *member) {
 			return
 		}
 	}
-	s.lost = false
 	d := s.dir
-	if d.half {
-		w.trace("%s: etcd ends, half of its directory is missing", m.name())
+	if d.half || d.damaged {
+		w.trace("%s: etcd ends, its directory is damaged", m.name())
 		w.exit(m, 0)
 		return
 	}
-	m.d, m.booted = d, true
+	m.d, m.booted, s.lost = d, true, false
 	m.role, m.lead, m.heard = follower, 0, w.now
 	m.commit, m.conf, m.gone = d.commit, d.confAt(d.commit), d.gone(d.commit, m.gone[:0])
 	m.match, m.next, m.snap = 0, len(d.log)+1, 0

@@ -31,6 +31,8 @@ const (
 	Force
 	// Lose takes a disk away, where the other member has all that was acknowledged.
 	Lose
+	// Damage makes a directory one that cannot be read.
+	Damage
 	Blind
 	See
 	Full
@@ -105,6 +107,8 @@ func (w *World) applyToSite(f Fault) bool {
 		s.fuse, s.fuseAll = f.N, f.All
 	case Lose:
 		w.lose(f.A)
+	case Damage:
+		w.damage(f.A)
 	case Blind:
 		s.blind = "no client is reached"
 	case See:
@@ -121,7 +125,7 @@ func (w *World) applyToSite(f Fault) bool {
 
 var actNames = [...]string{
 	"etcd killed", "agent killed", "power lost", "power back", "etcd stands still", "agent stands still", "link cut", "link joined",
-	"way to the arbiter", "agent will die", "held", "released", "forced", "disk lost", "blind", "sees", "disk full", "space", "burst",
+	"way to the arbiter", "agent will die", "held", "released", "forced", "disk lost", "directory damaged", "blind", "sees", "disk full", "space", "burst",
 }
 
 var wayNames = [...]string{"open", "hangs", "refuses", "denies", "is slow"}
@@ -155,6 +159,19 @@ func (w *World) lose(site int) {
 	w.after(w.between(time.Second, 10*time.Second), event{what: evAgent, a: int8(site)})
 }
 
+// damage has a directory found damaged after etcd died, if the other one's log has
+// all that was acknowledged: nobody has served alone since both were voters.
+func (w *World) damage(site int) {
+	s, other := &w.sites[site], w.sites[1-site].dir
+	r, j := w.record, &w.judge
+	both := s.dir != nil && other != nil && j.conf.votes(s.dir.id) && j.conf.votes(other.id) && s.dir.epoch == j.epoch && other.epoch == j.epoch
+	if !both || r.Generation == 0 || r.Forced || r.SoloOf(names[1-site]) || other.damaged || other.half || w.sites[1-site].full {
+		return
+	}
+	w.exit(&w.members[site], 0)
+	s.dir.damaged, s.lost = true, true
+}
+
 // person changes the record: a claim that is held, its end, or one in place of
 // the survivor.
 func (w *World) person(f Fault) {
@@ -171,6 +188,9 @@ func (w *World) person(f Fault) {
 	case f.Do == Force && r.State == arbiter.Solo && !r.SoloOf(name):
 		r.Survivor, r.Held, r.Forced = name, false, true
 		w.judge.forced = f.A
+		if m := &w.members[f.A]; m.booted && m.conf.count() == 1 && m.conf.votes(m.d.id) {
+			w.judge.adopt(w, m) // it never stopped
+		}
 	default:
 		return
 	}

@@ -51,13 +51,13 @@ func (w *World) breach(format string, args ...any) {
 }
 
 // committed judges that a member takes entry i for committed.
-func (j *judge) committed(w *World, m *member, i int, e entry) {
+func (j *judge) committed(w *World, m *member, i int, e entry, both bool) {
 	switch {
 	case m.d.epoch != j.epoch:
 	case i < len(j.truth) && j.truth[i].uid != e.uid:
 		w.breach("%s commits another entry %d: an acknowledged write is lost, or there are two histories", m.name(), i+1)
 	case i == len(j.truth):
-		j.add(e, m.conf.count() == 2)
+		j.add(e, both)
 	}
 }
 
@@ -204,7 +204,7 @@ func (j *judge) setsAside(w *World, a *agent) {
 	switch {
 	case !r.SoloOf(names[1-a.site]) && !r.Forced: // what a person forces, a person knows
 		w.breach("%s sets its data aside, and the record is %s %s", names[a.site], r.State, r.Survivor)
-	case j.forced < 0 && j.conf.has(d.id):
+	case j.forced < 0 && j.conf.has(d.id) && (j.conf.votes(d.id) || d.base.count() > 0):
 		w.breach("%s sets its data aside, and the survivor has it as a member", names[a.site])
 	}
 }

@@ -270,11 +270,14 @@ func (w *World) mayCommit(m *member) {
 	}
 }
 
-// commitTo applies entries.
+// commitTo applies entries. Who committed them is the membership that was in
+// force when it did: one that has just started may commit alone what stands behind
+// the promotion of another.
 func (w *World) commitTo(m *member, n int) {
+	both := m.conf.count() == 2
 	for i := m.commit; i < n; i++ {
 		e := m.d.log[i]
-		w.judge.committed(w, m, i, e)
+		w.judge.committed(w, m, i, e, both)
 		m.commit = i + 1
 		if e.kind < remove {
 			continue

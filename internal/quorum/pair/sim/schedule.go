@@ -128,9 +128,11 @@ func (w *World) trouble(at time.Duration, person int) {
 }
 
 func (w *World) rare(at, end time.Duration, a int) {
-	switch w.rng.IntN(3) {
+	switch w.rng.IntN(4) {
 	case 0:
 		w.Inject(at, Fault{Do: Lose, A: a})
+	case 3:
+		w.Inject(at, Fault{Do: Damage, A: a})
 	case 1:
 		w.Inject(at, Fault{Do: Blind, A: a})
 		w.Inject(end, Fault{Do: See, A: a})
@@ -232,7 +234,7 @@ func (w *World) lost(r arbiter.Record) bool {
 		return false
 	}
 	log := readLog(s.dir)
-	return log.Content == pair.Empty || log.Content == pair.Unfit || log.Learner || !s.dir.examine().selfVotes
+	return log.Content == pair.Empty || log.Content == pair.Unfit || log.Learner || !s.dir.verdict().selfVotes
 }
 
 // settled lets the pair write on, with all that either has.
