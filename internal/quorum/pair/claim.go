@@ -51,11 +51,19 @@ func claimed(was arbiter.Record, self string, accept bool) (arbiter.Record, stri
 		return next, fmt.Sprintf("%s is to serve alone, until holdfast pair release; %s leaves", self, was.Peer(self).Name), nil
 	case !accept:
 		return next, "", exit.With(1, fmt.Errorf("%[1]s serves alone since %[2]s (generation %[3]d), and every write since then is at %[1]s only; if %[1]s is lost for good, holdfast pair claim --accept-data-loss gives these writes up",
-			was.Survivor, was.Time.Format(time.RFC3339), was.Generation))
+			was.Survivor, since(was).Format(time.RFC3339), was.Generation))
 	}
-	next.Forced = true
+	next.Forced, next.Since = true, time.Time{}
 	return next, fmt.Sprintf("%s is to serve with the data it has; every write that %s acknowledged since %s (generation %d) is given up. If %s comes back, its data is moved aside, not deleted",
-		self, was.Survivor, was.Time.Format(time.RFC3339), was.Generation, was.Survivor), nil
+		self, was.Survivor, since(was).Format(time.RFC3339), was.Generation, was.Survivor), nil
+}
+
+// since is when the survivor of a record began to serve alone.
+func since(r arbiter.Record) time.Time {
+	if r.Since.IsZero() {
+		return r.Time
+	}
+	return r.Since
 }
 
 // released is the record that takes the other member back.

@@ -124,10 +124,10 @@ func (s Status) summary() string {
 		return fmt.Sprintf("%s and %s are a pair, generation %d; %s does not serve: %s", s.Name, s.Peer, r.Generation, s.Name, s.Why)
 	}
 	other := r.Peer(r.Survivor).Name
-	text := fmt.Sprintf("%s serves alone since %s, generation %d", r.Survivor, r.Time.Local().Format("2006-01-02 15:04"), r.Generation)
+	text := fmt.Sprintf("%s serves alone since %s, generation %d", r.Survivor, since(*r).Local().Format("2006-01-02 15:04"), r.Generation)
 	switch {
 	case r.Survivor == s.Name && !s.Serves:
-		return fmt.Sprintf("%s may serve alone since %s, generation %d, and does not: %s", s.Name, r.Time.Local().Format("2006-01-02 15:04"), r.Generation, s.Why)
+		return fmt.Sprintf("%s may serve alone since %s, generation %d, and does not: %s", s.Name, since(*r).Local().Format("2006-01-02 15:04"), r.Generation, s.Why)
 	case s.CatchingUp != nil && *s.CatchingUp == 0:
 		return fmt.Sprintf("%s; %s receives the database", text, other)
 	case s.CatchingUp != nil:

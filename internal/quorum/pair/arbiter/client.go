@@ -118,6 +118,12 @@ func (c *Client) Change(ctx context.Context, was Held, next Record) (Held, error
 	next.Nonce = NewNonce()
 	next.By = c.by
 	next.Time = c.now().UTC().Truncate(time.Second)
+	switch {
+	case next.State != Solo:
+		next.Since = time.Time{}
+	case next.Since.IsZero():
+		next.Since = next.Time
+	}
 	data, err := next.Encode()
 	if err != nil {
 		return Held{}, err

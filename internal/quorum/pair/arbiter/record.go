@@ -60,6 +60,9 @@ type Record struct {
 	// By names who wrote it, Time when, by that machine's clock; both are for people.
 	By   string    `json:"by"`
 	Time time.Time `json:"time"`
+	// Since is when Survivor began to serve alone, in Solo only, for people too: what
+	// it acknowledged since then is nowhere else. Client fills it in where it is zero.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // NewNonce is a random nonce.
