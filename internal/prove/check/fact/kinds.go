@@ -16,6 +16,9 @@ type Webhook struct {
 	TimeoutSeconds int32
 	// Resources are those it is asked about, such as "pods" or "*".
 	Resources []string
+	// Vital says that it is asked about Pods, Nodes, Services or Leases, so that the
+	// cluster itself needs its answer.
+	Vital bool
 }
 
 // CustomGroups are the API groups outside Kubernetes whose objects are kept.

@@ -102,9 +102,20 @@ type webhooks struct {
 			} `json:"service"`
 		} `json:"clientConfig"`
 		Rules []struct {
+			APIGroups []string `json:"apiGroups"`
 			Resources []string `json:"resources"`
 		} `json:"rules"`
 	} `json:"webhooks"`
+}
+
+// vital says whether a webhook's rule is about what the cluster itself writes to
+// keep running.
+func vital(groups, resources []string) bool {
+	has := func(all []string, some ...string) bool {
+		return slices.ContainsFunc(some, func(s string) bool { return slices.Contains(all, s) })
+	}
+	return has(groups, "", "*") && has(resources, "*", "*/*", "pods", "nodes", "services") ||
+		has(groups, "coordination.k8s.io", "*") && has(resources, "*", "*/*", "leases")
 }
 
 func addWebhooks(f *fact.Facts, data []byte, at fact.Location) error {
@@ -123,6 +134,7 @@ func addWebhooks(f *fact.Facts, data []byte, at fact.Location) error {
 		}
 		for _, rule := range w.Rules {
 			hook.Resources = append(hook.Resources, rule.Resources...)
+			hook.Vital = hook.Vital || vital(rule.APIGroups, rule.Resources)
 		}
 		f.Webhooks.Add(hook, at.Field("webhooks", fmt.Sprint(i)))
 	}

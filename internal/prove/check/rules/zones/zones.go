@@ -9,7 +9,12 @@ import (
 )
 
 // Rules lists the rules of the group.
-func Rules() []rule.Rule { return []rule.Rule{unknownDistribution} }
+func Rules() []rule.Rule {
+	return []rule.Rule{
+		unknownDistribution, leaseEndpoints, nobodyPublishes, noZone, orphanZone, witnessPublished, webhookTogether,
+		dnsTogether, entryTogether, localOnly, countedEndpoints,
+	}
+}
 
 var unknownDistribution = rule.Rule{
 	ID: "HF-ZONE-001", Group: rule.EndpointsZones, Severity: rule.Warning,
