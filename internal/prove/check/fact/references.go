@@ -5,6 +5,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/holdfast-ha/holdfast/internal/prove/check/conf"
 )
 
 // APIReference is a place where somebody is told how to reach the API.
@@ -135,6 +137,9 @@ func ownerOf(p *corev1.Pod) string {
 		return p.Name
 	}
 	o := p.OwnerReferences[0]
+	if o.Kind == "Node" { // the mirror of a static pod
+		return p.Name
+	}
 	if i := strings.LastIndexByte(o.Name, '-'); o.Kind == "ReplicaSet" && i > 0 {
 		return o.Name[:i]
 	}
@@ -160,7 +165,26 @@ var nodeSettings = map[string]string{
 	"/etc/rancher/rke2/config.yaml": "rke2",
 }
 
+// nodeVariables are files of variables of the same agents, and the name of that
+// which says where to register.
+var nodeVariables = map[string]struct{ who, name string }{
+	"/etc/systemd/system/k3s-agent.service.env": {"k3s", "K3S_URL"},
+	"/etc/default/rke2-agent":                   {"rke2", "RKE2_URL"},
+	"/etc/sysconfig/rke2-agent":                 {"rke2", "RKE2_URL"},
+}
+
+// Registers says that a reference is where an agent of k3s or RKE2 asks for the
+// list of servers, which it keeps.
+func (r APIReference) Registers() bool { return r.Who == "k3s" || r.Who == "rke2" }
+
 func fromNodeFile(file Item[File], add adds) {
+	if v, ok := nodeVariables[file.Object.Path]; ok {
+		for _, line := range conf.Assignments(file.Object.Data, "#").Blocks {
+			if line.Word(0) == v.name {
+				add(v.who, strings.Trim(line.Word(1), `"'`), file.At.LineIn(line.Line))
+			}
+		}
+	}
 	if who, ok := nodeKubeconfigs[file.Object.Path]; ok {
 		add(who, serverOf(string(file.Object.Data)), file.At.LineIn(lineOf(file.Object.Data, "server:")))
 	}

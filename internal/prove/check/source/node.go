@@ -25,6 +25,7 @@ var NodeFiles = []string{
 	"/var/lib/rancher/rke2/agent/kubelet.kubeconfig", "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
 	"/var/lib/rancher/k3s/agent/etc/*-load-balancer.json", "/var/lib/rancher/rke2/agent/etc/*-load-balancer.json",
 	"/etc/systemd/system/holdfast*.service", "/etc/systemd/system/k3s.service", "/etc/systemd/system/k3s-agent.service", "/etc/systemd/system/etcd.service", "/etc/etcd/etcd.conf", "/etc/default/etcd",
+	"/etc/systemd/system/k3s-agent.service.env", "/etc/default/rke2-agent", "/etc/sysconfig/rke2-agent",
 	"/system/state/config.yaml", "/etc/cni/net.d/*",
 	"/etc/keepalived/keepalived.conf", "/etc/keepalived/*.sh", "/etc/keepalived/conf.d/*.conf", "/etc/haproxy/*.cfg", "/etc/nginx/*.conf", "/etc/nginx/conf.d/*.conf", "/etc/frr/frr.conf", "/etc/frr/daemons", "/etc/frr/bgpd.conf",
 	"/etc/systemd/network/*", "/etc/netplan/*.yaml", "/etc/network/interfaces", "/etc/network/interfaces.d/*", "/etc/NetworkManager/system-connections/*",

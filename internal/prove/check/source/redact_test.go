@@ -13,6 +13,7 @@ func TestCredentialsAreTakenOut(t *testing.T) {
 		" neighbor 10.0.0.1 password hunter2": " neighbor 10.0.0.1 password REDACTED",
 		"  auth_pass secret42":                "  auth_pass REDACTED",
 		"    stats auth admin:pw":             "    stats auth admin:REDACTED",
+		"K3S_TOKEN='a b'":                     "K3S_TOKEN=REDACTED",
 		"psk=abcdef":                          "psk=REDACTED",
 		"http-proxy: http://u:p@h:3128/":      "http-proxy: http://u:REDACTED@h:3128/",
 		`  value: "10.0.0.1:65000:pw:false"`:  `  value: "10.0.0.1:65000:REDACTED:false"`,

@@ -9,7 +9,9 @@ import (
 )
 
 // Rules lists the rules of the group.
-func Rules() []rule.Rule { return []rule.Rule{bypass} }
+func Rules() []rule.Rule {
+	return []rule.Rule{bypass, registration, someHosts, written, unwatched}
+}
 
 var bypass = rule.Rule{
 	ID: "HF-CLI-001", Group: rule.Clients, Severity: rule.Error,
@@ -32,8 +34,8 @@ func checkBypass(f *fact.Facts) ([]rule.Finding, error) {
 	}
 	var all []rule.Finding
 	for _, r := range f.APIReferences() {
-		if !r.Client && r.Node == "" {
-			continue // parts of the cluster: HF-API-001
+		if !r.Client && r.Node == "" || r.Registers() {
+			continue // parts of the cluster: HF-API-001, agents of k3s: HF-CLI-002
 		}
 		fault, reason := around(f, r)
 		if reason == "" {
@@ -67,6 +69,7 @@ func around(f *fact.Facts, r fact.APIReference) (fault, reason string) {
 	return "", ""
 }
 
-// onItself are components that only work beside their own apiserver: kubeadm gives
-// them its address on purpose, since versions may differ during an upgrade.
-var onItself = map[string]bool{"kube-controller-manager": true, "kube-scheduler": true}
+// onItself are components that may go to their own machine's apiserver: kubeadm gives
+// them its address on purpose, since versions may differ during an upgrade. Of
+// kubelets that is so since 1.31 (feature gate ControlPlaneKubeletLocalMode).
+var onItself = map[string]bool{"kube-controller-manager": true, "kube-scheduler": true, "kubelet": true}
