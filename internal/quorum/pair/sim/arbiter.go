@@ -152,6 +152,7 @@ func (w *World) land(e event) {
 		c.err = arbiter.ErrLost
 	default:
 		w.judge.swapped(w, int(c.site), e.life, c.data)
+		w.past = w.record
 		w.object, w.record = restamp(w, c.data), decode(c.data)
 		w.writes++
 		c.version = w.version()

@@ -43,12 +43,12 @@
 // were so when they were asked for; processes that stand still and messages that wait for
 // them meanwhile; links cut one way or both; an arbiter that hangs, refuses, denies, is
 // slow, loses requests and answers and does later what its caller has given up, for one
-// site or both; power losses, disks replaced, directories damaged, disks without space; sites that do not see
+// site or both, and goes back; power losses, disks replaced, directories damaged, disks without space; sites that do not see
 // their clients; people who claim, release, and claim with loss of data, wisely or not;
 // clocks whose rates are up to 1 % wrong. A record's time jumps by centuries at every
 // change; nothing goes by it.
-// Not modelled: an arbiter that goes back or fails its race, directories that go back,
-// more than one process of etcd or of holdfast at a site.
+// Not modelled: an arbiter that goes back behind what one site has seen, or fails its
+// race; directories that go back; more than one process of etcd or of holdfast at a site.
 //
 // A million schedules:
 //

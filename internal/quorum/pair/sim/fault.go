@@ -31,6 +31,10 @@ const (
 	Force
 	// Lose takes a disk away, where the other member has all that was acknowledged.
 	Lose
+	// Back restores a backup of the arbiter, once both sites have seen more;
+	// Forth has a person put it right.
+	Back
+	Forth
 	// Damage makes a directory one that cannot be read.
 	Damage
 	Blind
@@ -77,6 +81,10 @@ func (w *World) apply(f Fault) {
 		}
 	case Hold, Free, Force:
 		w.person(f)
+	case Back:
+		w.back()
+	case Forth:
+		w.forth()
 	case Burst:
 		w.handle(event{what: evBurst, x: int32(f.N)})
 	}
@@ -125,7 +133,7 @@ func (w *World) applyToSite(f Fault) bool {
 
 var actNames = [...]string{
 	"etcd killed", "agent killed", "power lost", "power back", "etcd stands still", "agent stands still", "link cut", "link joined",
-	"way to the arbiter", "agent will die", "held", "released", "forced", "disk lost", "directory damaged", "blind", "sees", "disk full", "space", "burst",
+	"way to the arbiter", "agent will die", "held", "released", "forced", "disk lost", "arbiter restored from a backup", "arbiter put right", "directory damaged", "blind", "sees", "disk full", "space", "burst",
 }
 
 var wayNames = [...]string{"open", "hangs", "refuses", "denies", "is slow"}
@@ -150,7 +158,7 @@ func (w *World) lose(site int) {
 	s, other := &w.sites[site], &w.members[1-site]
 	r := w.record
 	whole := other.booted && other.conf.count() == 2 && other.commit == len(w.judge.truth) && other.d.epoch == w.judge.epoch
-	if r.State != arbiter.Paired || !whole || w.sites[1-site].full {
+	if r.State != arbiter.Paired || !whole || w.newest.Generation > 0 || w.sites[1-site].full {
 		return
 	}
 	w.agents[site].kill()
@@ -160,12 +168,13 @@ func (w *World) lose(site int) {
 }
 
 // damage has a directory found damaged after etcd died, if the other one's log has
-// all that was acknowledged: nobody has served alone since both were voters.
+// all that was acknowledged and says that it is a voter's: nobody has served alone
+// since both were voters, and the other one can survive.
 func (w *World) damage(site int) {
 	s, other := &w.sites[site], w.sites[1-site].dir
 	r, j := w.record, &w.judge
 	both := s.dir != nil && other != nil && j.conf.votes(s.dir.id) && j.conf.votes(other.id) && s.dir.epoch == j.epoch && other.epoch == j.epoch
-	if !both || r.Generation == 0 || r.Forced || r.SoloOf(names[1-site]) || other.damaged || other.half || w.sites[1-site].full {
+	if !both || r.Generation == 0 || r.Forced || r.SoloOf(names[1-site]) || other.damaged || other.half || !other.examine().selfVotes || w.sites[1-site].full {
 		return
 	}
 	w.exit(&w.members[site], 0)
@@ -176,7 +185,7 @@ func (w *World) damage(site int) {
 // the survivor.
 func (w *World) person(f Fault) {
 	r := w.record
-	if r.Generation == 0 {
+	if r.Generation == 0 || w.newest.Generation > 0 {
 		return
 	}
 	name := names[f.A]
@@ -196,10 +205,40 @@ func (w *World) person(f Fault) {
 	}
 	r.Generation++
 	r.Nonce = arbiter.NewNonce()
+	w.past = w.record
+	w.put(r)
+}
+
+// put has the arbiter say something, by a person's hand.
+func (w *World) put(r arbiter.Record) {
 	w.trace("the record: %s %s, generation %d, held %v, forced %v, by a person", r.State, r.Survivor, r.Generation, r.Held, r.Forced)
 	w.object, _ = r.Encode() // it is valid
 	w.record = r
 	w.writes++
+}
+
+// back restores what the arbiter said before, if both sites know more: one that
+// does not cannot tell.
+func (w *World) back() {
+	g := w.record.Generation
+	if w.newest.Generation > 0 || w.past.Generation == 0 || w.sites[0].seen.Generation < g || w.sites[1].seen.Generation < g {
+		return
+	}
+	w.newest = w.record
+	w.put(w.past)
+}
+
+// forth makes the newest record that was seen the arbiter's again, in a new
+// generation.
+func (w *World) forth() {
+	r := w.newest
+	if r.Generation == 0 {
+		return
+	}
+	w.newest = arbiter.Record{}
+	r.Generation++
+	r.Nonce = arbiter.NewNonce()
+	w.put(r)
 }
 
 // heal mends everything; what was still to go wrong does not.
@@ -207,6 +246,7 @@ func (w *World) heal() {
 	w.over = len(w.faults)
 	w.open = [2][2]bool{{true, true}, {true, true}}
 	w.arbiter = open
+	w.forth()
 	for i := range w.sites {
 		s := &w.sites[i]
 		s.dark, s.full, s.blind, s.arbiter, s.fuse = false, false, "", open, 0

@@ -201,6 +201,9 @@ func (j *judge) stops(w *World, m *member) {
 func (j *judge) setsAside(w *World, a *agent) {
 	j.Asides++
 	r, d := w.record, w.sites[a.site].dir
+	if w.newest.Generation > 0 {
+		r = w.newest // what the arbiter says now is from a backup
+	}
 	switch {
 	case !r.SoloOf(names[1-a.site]) && !r.Forced: // what a person forces, a person knows
 		w.breach("%s sets its data aside, and the record is %s %s", names[a.site], r.State, r.Survivor)

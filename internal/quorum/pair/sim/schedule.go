@@ -128,9 +128,12 @@ func (w *World) trouble(at time.Duration, person int) {
 }
 
 func (w *World) rare(at, end time.Duration, a int) {
-	switch w.rng.IntN(4) {
+	switch w.rng.IntN(5) {
 	case 0:
 		w.Inject(at, Fault{Do: Lose, A: a})
+	case 4:
+		w.Inject(at, Fault{Do: Back, A: -1})
+		w.Inject(end, Fault{Do: Forth, A: -1})
 	case 3:
 		w.Inject(at, Fault{Do: Damage, A: a})
 	case 1:

@@ -72,6 +72,8 @@ type World struct {
 	arbiter  way
 	object   []byte
 	record   arbiter.Record // what object says
+	past     arbiter.Record // what it said before
+	newest   arbiter.Record // what it said when a backup was restored; generation 0: none was
 	writes   int
 	calls    []call
 	messages []message
@@ -122,6 +124,7 @@ func (w *World) Reset(shape Shape, rng *rand.Rand) {
 	w.idSite = append(w.idSite[:0], 0, 0, 1) // 1 is of a, 2 of b
 	w.over = 0
 	w.uids, w.writes, w.object, w.record, w.arbiter, w.bent = 0, 0, nil, arbiter.Record{}, open, rules{}
+	w.past, w.newest = arbiter.Record{}, arbiter.Record{}
 	w.open = [2][2]bool{{true, true}, {true, true}}
 	w.judge = judge{forced: -1, truth: w.judge.truth[:0], conf: conf{voters: [2]id{1, 2}}}
 	for i := range w.sites {
