@@ -288,7 +288,13 @@ func (z *zoned) manifest(args ...string) {
 	if err := cmd.ExecuteContext(z.t.Context()); err != nil {
 		z.t.Fatal(err)
 	}
-	dec := yaml.NewDecoder(strings.NewReader(out.String()))
+	z.grant(out.String())
+}
+
+// grant applies documents that give rights.
+func (z *zoned) grant(manifest string) {
+	z.t.Helper()
+	dec := yaml.NewDecoder(strings.NewReader(manifest))
 	for {
 		var doc map[string]any
 		if err := dec.Decode(&doc); err != nil {
@@ -309,7 +315,10 @@ func (z *zoned) manifest(args ...string) {
 
 // account writes a kubeconfig with a token of the agents' service account, and
 // returns its path.
-func (z *zoned) account() string {
+func (z *zoned) account() string { return z.accountOf("holdfast-slices") }
+
+// accountOf is account for a service account of kube-system.
+func (z *zoned) accountOf(name string) string {
 	z.t.Helper()
 	request := map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{}}
 	var answer struct {
@@ -317,7 +326,7 @@ func (z *zoned) account() string {
 			Token string `json:"token"`
 		} `json:"status"`
 	}
-	if err := z.ask("a", http.MethodPost, "/api/v1/namespaces/kube-system/serviceaccounts/holdfast-slices/token", request, &answer); err != nil {
+	if err := z.ask("a", http.MethodPost, "/api/v1/namespaces/kube-system/serviceaccounts/"+name+"/token", request, &answer); err != nil {
 		z.t.Fatal(err)
 	}
 	config := map[string]any{
@@ -388,6 +397,11 @@ func (z *zoned) endAgents(of ...string) {
 // byHand runs a command of `holdfast slices` as an administrator would on the
 // node of a site, and returns what it printed.
 func (z *zoned) byHand(site string, args ...string) (string, error) {
+	return z.holdfast(site, append([]string{"slices"}, args...)...)
+}
+
+// holdfast runs any command on the node of a site, with the kubeconfig of its admin.
+func (z *zoned) holdfast(site string, args ...string) (string, error) {
 	a, err := z.lab.APIServer(site)
 	if err != nil {
 		return "", err
@@ -398,7 +412,7 @@ func (z *zoned) byHand(site string, args ...string) (string, error) {
 	}
 	out := &buffer{}
 	child, err := a.Node().Spawn(z.t.Context(), lab.Process{
-		Name: "by-hand", Argv: append([]string{self, "slices"}, args...), Env: append(os.Environ(), asAgent+"=1", "KUBECONFIG="+a.PKI().AdminConf),
+		Name: "by-hand", Argv: append([]string{self}, args...), Env: append(os.Environ(), asAgent+"=1", "KUBECONFIG="+a.PKI().AdminConf),
 		Stdout: out, Stderr: out,
 	})
 	if err != nil {
