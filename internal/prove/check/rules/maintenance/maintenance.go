@@ -13,7 +13,9 @@ import (
 )
 
 // Rules lists the rules of the group.
-func Rules() []rule.Rule { return []rule.Rule{addressByUpgrade} }
+func Rules() []rule.Rule {
+	return []rule.Rule{addressByUpgrade, rebootTogether, drainStuck, mustWait, possibleCPUs}
+}
 
 var addressByUpgrade = rule.Rule{
 	ID: "HF-MAINT-001", Group: rule.Maintenance, Severity: rule.Error,

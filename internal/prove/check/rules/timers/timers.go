@@ -2,6 +2,7 @@ package timers
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/check/fact"
@@ -10,7 +11,9 @@ import (
 )
 
 // Rules lists the rules of the group.
-func Rules() []rule.Rule { return []rule.Rule{graceInverted} }
+func Rules() []rule.Rule {
+	return []rule.Rule{graceInverted, leaseUnderHiccup, allAct, alone, rareHeartbeats}
+}
 
 var graceInverted = rule.Rule{
 	ID: "HF-TIME-001", Group: rule.Timers, Severity: rule.Warning,
@@ -77,4 +80,14 @@ func graceOf(f *fact.Facts, m fact.Component) (grace time.Duration, how string, 
 func minorOf(version string) (minor int, ok bool) {
 	n, _ := fmt.Sscanf(version, "v1.%d", &minor)
 	return minor, n == 1
+}
+
+// lineWith is the first line that has a text; 1 where none has.
+func lineWith(data []byte, text string) int {
+	for i, line := range strings.Split(string(data), "\n") {
+		if strings.Contains(line, text) {
+			return i + 1
+		}
+	}
+	return 1
 }
