@@ -83,6 +83,29 @@ func example(t *testing.T, r rule.Rule, twin string) {
 	}
 }
 
+// Clusters as the documents of kubeadm, Kubespray and k3s set them up have no error.
+func TestSaneClustersHaveNoError(t *testing.T) {
+	dirs, err := filepath.Glob("testdata/sane/*")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("%v, %v", dirs, err)
+	}
+	for _, dir := range dirs {
+		facts, err := source.Open(dir, source.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := audit.Evaluate(rules.All(), facts, audit.Options{Now: now})
+		if report.Summary.Passed < 5 {
+			t.Errorf("%s: only %d rules could be evaluated", dir, report.Summary.Passed)
+		}
+		for _, f := range report.Findings {
+			if f.Severity == rule.Error.String() {
+				t.Errorf("%s: %s: %s: %s", dir, f.Rule, f.Location, f.What)
+			}
+		}
+	}
+}
+
 // located checks that a finding can be shown: its file is there and has its line.
 func located(t *testing.T, dir string, f audit.Finding) {
 	t.Logf("%s: %s; %+v", f.Location, f.What, f.Effect)

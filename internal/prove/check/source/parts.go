@@ -38,7 +38,7 @@ type Stated struct {
 
 func (r *reader) bundle(e entry) error {
 	var m Manifest
-	if err := r.document(e, &m, true); err != nil {
+	if _, err := r.document(e, &m, true); err != nil {
 		return err
 	}
 	return r.manifest(e.name, m)
@@ -66,7 +66,8 @@ func (r *reader) probes(e entry) error {
 	var list struct {
 		Probes []fact.Probe `json:"probes"`
 	}
-	if err := r.document(e, &list, true); err != nil {
+	at, err := r.document(e, &list, true)
+	if err != nil {
 		return err
 	}
 	for i := range list.Probes {
@@ -74,7 +75,7 @@ func (r *reader) probes(e entry) error {
 		if !slices.Contains(fact.ProbeOutcomes, p.Outcome) {
 			return fmt.Errorf("probes: %d: outcome %q: want one of %v", i, p.Outcome, fact.ProbeOutcomes)
 		}
-		r.facts.Probes.Add(p, fact.Location{File: e.name, Line: 1})
+		r.facts.Probes.Add(p, at.Field("probes", fmt.Sprint(i)))
 	}
 	return nil
 }
@@ -83,40 +84,42 @@ func (r *reader) etcd(e entry) error {
 	var list struct {
 		Members []fact.EtcdMember `json:"members"`
 	}
-	if err := r.document(e, &list, true); err != nil {
+	at, err := r.document(e, &list, true)
+	if err != nil {
 		return err
 	}
 	for i := range list.Members {
-		r.facts.Etcd.Add(&list.Members[i], fact.Location{File: e.name, Line: 1})
+		r.facts.Etcd.Add(&list.Members[i], at.Field("members", fmt.Sprint(i)))
 	}
 	return nil
 }
 
-// document reads a file of one YAML or JSON document.
-func (r *reader) document(e entry, into any, strict bool) error {
+// document reads a file of one YAML or JSON document. The place it returns knows
+// the lines of its fields.
+func (r *reader) document(e entry, into any, strict bool) (at fact.Location, err error) {
 	data, err := r.whole(e, r.limits.Document, errDocument)
 	if err != nil {
-		return err
+		return at, err
 	}
 	var doc yaml.Node // JSON is YAML
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return yamlError(err)
+		return at, yamlError(err)
 	}
 	if doc.Kind == 0 {
-		return errors.New("empty")
+		return at, errors.New("empty")
 	}
 	plain, err := r.toJSON(doc.Content[0])
 	if err != nil {
-		return err
+		return at, err
 	}
 	d := json.NewDecoder(bytes.NewReader(plain))
 	if strict {
 		d.DisallowUnknownFields()
 	}
 	if err := d.Decode(into); err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		return at, errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
-	return nil
+	return fact.Location{File: e.name, Line: 1}.WithYAML(&doc), nil
 }
 
 // nodeFile splits nodes/NODE/files/PATH into the node and the absolute path, and

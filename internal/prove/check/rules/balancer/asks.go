@@ -14,7 +14,7 @@ import (
 var unauthorized = rule.Rule{
 	ID: "HF-BAL-006", Group: rule.Balancer, Severity: rule.Error,
 	Title: "HAProxy asks /readyz without credentials, and anonymous access is off",
-	Needs: []fact.Kind{fact.Files}, OneOf: []fact.Kind{fact.Probes, fact.Pods, fact.Files},
+	Needs: []fact.Kind{fact.Files},
 	Why: "k3s has anonymous access off by default, and so have hardened clusters: /readyz then answers 401 to whoever shows nothing. " +
 		"A check that expects 200 marks every apiserver down, and the balancer sends nobody anywhere.",
 	Remedy: "give the check a client certificate, or let it take 401 for alive",

@@ -14,7 +14,7 @@ import (
 func Rules() []rule.Rule {
 	return []rule.Rule{
 		connectOnly, alone, quickestConnect, oneAddress, nonlocal, unauthorized,
-		sessionsStay, quietCut, sameServer, slow, samePort, passive, notReadyz,
+		sessionsStay, quietCut, sameServer, slow, samePort, passive, notReadyz, neverBack,
 	}
 }
 

@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/check/conf"
@@ -98,4 +99,40 @@ func judgeRetries(_ *fact.Facts, b backend) []rule.Finding {
 		Effect: rule.Lasts("an apiserver that is killed", b.share(), b.gone(b.servers[0])),
 		Remedy: b.Text() + "\n    option redispatch 1\n    retries 3\n    timeout connect 2s",
 	}}
+}
+
+var neverBack = rule.Rule{
+	ID: "HF-BAL-014", Group: rule.Balancer, Severity: rule.Note,
+	Title: "Clients never leave an apiserver for one that came back",
+	Needs: []fact.Kind{fact.Files},
+	Why: "Clients keep their one connection. After each restart all of them are with the apiservers that stayed, and the one that came back " +
+		"gets new clients only: after a rolling upgrade one of three may carry nearly all, and its end hits all of them.",
+	Remedy: "set --goaway-chance on the apiservers, or use a balancer that moves connections back",
+	Drill:  "balance-rolling",
+	Check:  checkGoaway,
+}
+
+func checkGoaway(f *fact.Facts) ([]rule.Finding, error) {
+	if len(apiBackends(f)) == 0 {
+		return nil, fact.NotApplicable("no HAProxy with apiservers behind it")
+	}
+	servers := f.Components("kube-apiserver")
+	if len(servers) == 0 {
+		return nil, fact.Lacking("the flags of the apiservers are not known: neither pods nor static pods' manifests")
+	}
+	if len(servers) == 1 {
+		return nil, fact.NotApplicable("one apiserver is known")
+	}
+	var all []rule.Finding
+	for _, c := range servers {
+		if chance, ok := c.Flag("goaway-chance"); ok && chance != "0" {
+			continue
+		}
+		all = append(all, rule.Finding{
+			At: c.FlagAt("goaway-chance"), Key: c.Node, What: strings.TrimSpace("kube-apiserver "+c.Node) + " has no --goaway-chance",
+			Effect: rule.Unending("each restart of another apiserver", "its clients stay with this one and the rest, also when it is back"),
+			Remedy: "- --goaway-chance=0.001   # in /etc/kubernetes/manifests/kube-apiserver.yaml, one node after the other: 1 of 1000 requests makes its client connect anew",
+		})
+	}
+	return all, nil
 }
