@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
 // ZoneLabel is the label of a Node that names its zone.
@@ -34,6 +35,20 @@ func (f *Facts) Index() {
 		zones[n.Object.Name] = n.Object.Labels[ZoneLabel]
 	}
 	f.zones = zones
+	f.slices = make(map[string][]int, len(f.EndpointSlices.Items))
+	for i, s := range f.EndpointSlices.Items {
+		key := s.Object.Namespace + "/" + s.Object.Labels[discoveryv1.LabelServiceName]
+		f.slices[key] = append(f.slices[key], i)
+	}
+}
+
+// SlicesOf lists the EndpointSlices that a datapath takes for a Service.
+func (f *Facts) SlicesOf(namespace, name string) []Item[discoveryv1.EndpointSlice] {
+	var all []Item[discoveryv1.EndpointSlice]
+	for _, i := range f.slices[namespace+"/"+name] {
+		all = append(all, f.EndpointSlices.Items[i])
+	}
+	return all
 }
 
 // Zones lists the zones that have Nodes, sorted, without "".

@@ -89,7 +89,8 @@ type Facts struct {
 	// Ignored counts objects that no rule asks for, by kind.
 	Ignored map[string]int
 
-	zones map[string]string
+	zones  map[string]string
+	slices map[string][]int
 }
 
 // set is what all Sets can be asked.

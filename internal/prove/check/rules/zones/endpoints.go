@@ -13,21 +13,10 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 )
 
-// slicesOf lists the EndpointSlices that a datapath takes for a Service.
-func slicesOf(f *fact.Facts, namespace, name string) []fact.Item[discoveryv1.EndpointSlice] {
-	var all []fact.Item[discoveryv1.EndpointSlice]
-	for _, s := range f.EndpointSlices.Items {
-		if s.Object.Namespace == namespace && s.Object.Labels[discoveryv1.LabelServiceName] == name {
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
 // ready lists the endpoints of a Service that get requests.
 func ready(f *fact.Facts, namespace, name string) []discoveryv1.Endpoint {
 	var all []discoveryv1.Endpoint
-	for _, s := range slicesOf(f, namespace, name) {
+	for _, s := range f.SlicesOf(namespace, name) {
 		for _, e := range s.Object.Endpoints {
 			if e.Conditions.Ready == nil || *e.Conditions.Ready {
 				all = append(all, e)
@@ -196,7 +185,7 @@ func checkNoZone(f *fact.Facts) ([]rule.Finding, error) {
 		if !same(s.Object) {
 			continue
 		}
-		for _, slice := range slicesOf(f, s.Object.Namespace, s.Object.Name) {
+		for _, slice := range f.SlicesOf(s.Object.Namespace, s.Object.Name) {
 			zonal++
 			for i, e := range slice.Object.Endpoints {
 				if text(e.Zone) != "" {
@@ -285,7 +274,7 @@ func checkWitness(f *fact.Facts) ([]rule.Finding, error) {
 		return nil, fact.NotApplicable("no zone is a witness: fewer than three, or none has workers")
 	}
 	var all []rule.Finding
-	for _, s := range slicesOf(f, "default", "kubernetes") {
+	for _, s := range f.SlicesOf("default", "kubernetes") {
 		for i, e := range s.Object.Endpoints {
 			n := f.NodeOf(strings.Join(e.Addresses, ","))
 			if n == nil || !control[n.Name] || f.Zone(n.Name) == "" || workers[f.Zone(n.Name)] || e.Hints != nil {

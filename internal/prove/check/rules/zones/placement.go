@@ -97,8 +97,11 @@ func checkEntry(f *fact.Facts) ([]rule.Finding, error) {
 	var all []rule.Finding
 	entries := 0
 	for _, s := range f.Services.Items {
+		if s.Object.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			continue
+		}
 		nodes, ok := endpointNodes(f, s.Object.Namespace, s.Object.Name)
-		if s.Object.Spec.Type != corev1.ServiceTypeLoadBalancer || !ok {
+		if !ok {
 			continue
 		}
 		entries++

@@ -12,7 +12,7 @@ import (
 func Rules() []rule.Rule {
 	return []rule.Rule{
 		unknownDistribution, leaseEndpoints, nobodyPublishes, noZone, orphanZone, witnessPublished, webhookTogether,
-		dnsTogether, entryTogether, localOnly, countedEndpoints,
+		dnsTogether, entryTogether, localOnly, countedEndpoints, blindReadiness, gatewayAllZones, shardsApart, nodeWithoutZone, hintsWithheld,
 	}
 }
 
