@@ -220,8 +220,15 @@ func (e *engine) settle(ctx context.Context) error {
 	if err := e.clock.pause(ctx, e.clock.now().Add(e.c.Phases.Settle)); err != nil {
 		return err
 	}
-	until(ctx, wholeWithin, func() bool { return e.coldPath(isJudged(e.c)) == "" && e.isPaired() })
+	until(ctx, wholeWithin, func() bool { return e.coldPath(isAwaited(e.c)) == "" && e.isPaired() })
 	return ctx.Err()
+}
+
+// isAwaited says whether a path must answer in the end: one that is judged, and in a
+// pair those of the site that was lost, too.
+func isAwaited(c *scenario.Case) func(scenario.Path) bool {
+	judged := isJudged(c)
+	return func(p scenario.Path) bool { return c.HasPair() && c.Pair.Forced == "" || judged(p) }
 }
 
 func isJudged(c *scenario.Case) func(scenario.Path) bool {

@@ -180,6 +180,11 @@ func (j *run) pairOutOfBounds() []string {
 			out = append(out, "the end: "+has.Error)
 		}
 	}
+	for _, p := range c.Paths {
+		if c.ExpectationOf(p).Role == scenario.RoleInfo && !j.whole(j.paths[p.Name]) {
+			out = append(out, p.Name+": not whole at the end of the settle phase")
+		}
+	}
 	if n := j.differing(); n > 0 {
 		out = append(out, fmt.Sprintf("the members differ in %s in the end", count(n, "key")))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
+	"github.com/holdfast-ha/holdfast/internal/prove/probe"
 	"github.com/holdfast-ha/holdfast/internal/prove/report"
 )
 
@@ -96,6 +97,13 @@ func TestPairIsHeldToItsPromise(t *testing.T) {
 		{"nothing is known of the end", 6, func(rec *record.Record) { rec.Keys = nil }, report.Fail, "is not known"},
 		{"never paired again", 6, func(rec *record.Record) { said(rec, 18, "solo", "b", 4) }, report.Fail, "does not say paired in the end"},
 		{"paired again too late", 6, func(rec *record.Record) { said(rec, 31, "paired", "", 4) }, report.Fail, "paired again 16.0 s after"},
+		{"the lost site does not come back", 6, func(rec *record.Record) {
+			for i := range rec.Samples {
+				if s := &rec.Samples[i]; strings.HasPrefix(s.Path, "a/main/get") && s.Sent.After(at(14)) {
+					s.OK, s.Class = false, probe.ClassRefused
+				}
+			}
+		}, report.Fail, "a/main/get/reused: not whole at the end"},
 		{"the wrong one survived", 6, func(rec *record.Record) { said(rec, 8, "solo", "a", 3) }, report.Fail, "[b a] served alone, and b should have"},
 	} {
 		rec := paired(t, true, tt.until)
