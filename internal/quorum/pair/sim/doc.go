@@ -43,9 +43,9 @@
 // were so when they were asked for; processes that stand still and messages that wait for
 // them meanwhile; links cut one way or both; an arbiter that hangs, refuses, denies, is
 // slow, loses requests and answers and does later what its caller has given up, for one
-// site or both, and goes back; power losses, disks replaced, directories damaged, disks without space; sites that do not see
-// their clients; people who claim, release, and claim with loss of data, wisely or not;
-// clocks whose rates are up to 1 % wrong. A record's time jumps by centuries at every
+// site or both, and goes back; power losses, disks replaced, directories damaged, disks
+// without space; sites that do not see their clients; people who claim, release, claim
+// with loss of data and take members out, wisely or not; clocks whose rates are up to 1 % wrong. A record's time jumps by centuries at every
 // change; nothing goes by it.
 // Not modelled: an arbiter that goes back behind what one site has seen, or fails its
 // race; directories that go back; more than one process of etcd or of holdfast at a site.

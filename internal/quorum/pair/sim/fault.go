@@ -29,6 +29,8 @@ const (
 	Hold
 	Free
 	Force
+	// Remove has a person take the other member out through a pair's cluster.
+	Remove
 	// Lose takes a disk away, where the other member has all that was acknowledged.
 	Lose
 	// Back restores a backup of the arbiter, once both sites have seen more;
@@ -115,6 +117,11 @@ func (w *World) applyToSite(f Fault) bool {
 		s.fuse, s.fuseAll = f.N, f.All
 	case Lose:
 		w.lose(f.A)
+	case Remove:
+		if m.booted && m.conf.count() == 2 && w.record.State == arbiter.Paired {
+			w.judge.byHand = true
+			w.request(m, entry{kind: remove, arg: m.conf.other(m.d.id)})
+		}
 	case Damage:
 		w.damage(f.A)
 	case Blind:
@@ -133,7 +140,7 @@ func (w *World) applyToSite(f Fault) bool {
 
 var actNames = [...]string{
 	"etcd killed", "agent killed", "power lost", "power back", "etcd stands still", "agent stands still", "link cut", "link joined",
-	"way to the arbiter", "agent will die", "held", "released", "forced", "disk lost", "arbiter restored from a backup", "arbiter put right", "directory damaged", "blind", "sees", "disk full", "space", "burst",
+	"way to the arbiter", "agent will die", "held", "released", "forced", "the other one removed", "disk lost", "arbiter restored from a backup", "arbiter put right", "directory damaged", "blind", "sees", "disk full", "space", "burst",
 }
 
 var wayNames = [...]string{"open", "hangs", "refuses", "denies", "is slow"}

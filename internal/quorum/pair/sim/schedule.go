@@ -151,6 +151,8 @@ func (w *World) byHand(at, end time.Duration, a, person int) {
 	switch {
 	case person == 0:
 		w.Inject(at, Fault{Do: Force, A: a})
+	case person == 3:
+		w.Inject(at, Fault{Do: Remove, A: a})
 	case person < 3:
 		w.Inject(at, Fault{Do: Hold, A: a})
 		if w.chance(0.7) {
@@ -219,6 +221,9 @@ func (w *World) helped() bool {
 	switch r := w.record; {
 	case r.Held:
 		w.Inject(w.now, Fault{Do: Free, A: 0})
+	case r.State == arbiter.Paired && w.alone() >= 0:
+		// Its peer was removed, and its agent has not seen them as two.
+		w.Inject(w.now, Fault{Do: Hold, A: w.alone()})
 	case w.lost(r):
 		w.Inject(w.now, Fault{Do: Force, A: 1 - indexOf(r.Survivor)})
 	default:
@@ -227,6 +232,16 @@ func (w *World) helped() bool {
 	}
 	w.Run(time.Second)
 	return true
+}
+
+// alone is the site whose directory is that of a single member, -1 if none is.
+func (w *World) alone() int {
+	for i := range w.sites {
+		if readLog(w.sites[i].dir).Content == pair.Alone {
+			return i
+		}
+	}
+	return -1
 }
 
 // lost says that the survivor has nothing to serve with, so that a person has to
