@@ -259,12 +259,14 @@ func pairNumbers(rec *record.Record, paths []report.Path) map[string]float64 {
 		"acked": float64(len(j.acknowledged())), "acked_lost": float64(len(j.lostWrites())),
 		"two_writable": float64(len(j.twice())), "divergent": float64(j.differing()),
 	}
-	never := map[string]bool{} // paths to the side that must not write
+	// Of a side that must not write, or may or may not, no time is promised.
+	unpromised := map[string]bool{}
 	for _, p := range rec.Case.Paths {
-		never[p.Name] = rec.Case.ExpectationOf(p).Window == scenario.Never
+		w := rec.Case.ExpectationOf(p).Window
+		unpromised[p.Name] = w == scenario.Never || w == scenario.Any
 	}
 	for _, p := range paths {
-		if p.Kind == scenario.KindWrite && p.Role == scenario.RoleAffected && !never[p.Name] {
+		if p.Kind == scenario.KindWrite && p.Role == scenario.RoleAffected && !unpromised[p.Name] {
 			out["writable_ms"] = max(out["writable_ms"], j.writable(p))
 		}
 	}
