@@ -11,7 +11,7 @@ import (
 // Rules lists the rules of the group.
 func Rules() []rule.Rule {
 	return []rule.Rule{
-		holdWithoutBFD, keptAsStale, rareKeepalives, oneRouter, nothingAccepted, oneRoute, aggregated, microseconds, natBetweenHosts, strictPaths,
+		holdWithoutBFD, keptAsStale, rareKeepalives, oneRouter, nothingAccepted, oneRoute, aggregated, hopWithoutPod, microseconds, natBetweenHosts, strictPaths,
 	}
 }
 

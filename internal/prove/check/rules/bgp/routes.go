@@ -186,10 +186,7 @@ func checkWidth(f *fact.Facts) ([]rule.Finding, error) {
 func peersOf(bgp *conf.Block) map[string]bool {
 	peers := map[string]bool{}
 	for _, n := range bgp.All("neighbor") {
-		if n.Word(2) == "remote-as" && (strings.ContainsAny(n.Word(1), ".:") || bgp.First("neighbor", n.Word(1), "peer-group") == nil) {
-			peers[n.Word(1)] = true
-		}
-		if n.Word(2) == "peer-group" && n.Word(3) != "" {
+		if n.Word(2) == "remote-as" && !isGroup(bgp, n.Word(1)) || n.Word(2) == "peer-group" && n.Word(3) != "" {
 			peers[n.Word(1)] = true
 		}
 	}

@@ -41,13 +41,23 @@ func fromFRR(f *fact.Facts) []session {
 		root := conf.FRR(file.Object.Data)
 		for _, bgp := range root.All("router", "bgp") {
 			for _, n := range bgp.All("neighbor") {
-				if n.Word(2) == "remote-as" || n.Word(2) == "peer-group" && n.Word(3) != "" {
+				if n.Word(2) == "remote-as" && !isGroup(bgp, n.Word(1)) || n.Word(2) == "peer-group" && n.Word(3) != "" {
 					all = append(all, frrSession(file, bgp, n))
 				}
 			}
 		}
 	}
 	return all
+}
+
+// isGroup says whether a name is that of a peer group, which is no neighbour itself.
+func isGroup(bgp *conf.Block, name string) bool {
+	for _, line := range bgp.All("neighbor", name, "peer-group") {
+		if line.Word(3) == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // frrSession is one neighbour, with what its peer group says.

@@ -231,6 +231,9 @@ func checkOrphan(f *fact.Facts) ([]rule.Finding, error) {
 		}
 		var all []rule.Finding
 		endpoints := ready(f, "default", "kubernetes")
+		if slices.ContainsFunc(endpoints, func(e discoveryv1.Endpoint) bool { return text(e.Zone) == "" }) {
+			return nil, fact.NotApplicable("endpoints of default/kubernetes have no zone, so that nobody keeps to zones: HF-ZONE-004")
+		}
 		for _, zone := range f.Zones() {
 			if slices.ContainsFunc(endpoints, func(e discoveryv1.Endpoint) bool { return hinted(e, zone) }) {
 				continue

@@ -189,7 +189,7 @@ func checkLocal(f *fact.Facts) ([]rule.Finding, error) {
 		local++
 		missing := map[string]bool{}
 		for _, n := range f.Nodes.Items {
-			if !tainted(n.Object) && !slices.Contains(nodes, n.Object.Name) {
+			if !away(n.Object) && !slices.Contains(nodes, n.Object.Name) {
 				missing[n.Object.Name] = true
 			}
 		}
@@ -210,7 +210,13 @@ func checkLocal(f *fact.Facts) ([]rule.Finding, error) {
 	return all, nil
 }
 
-// tainted says that a node keeps ordinary pods, the clients, away.
-func tainted(n *corev1.Node) bool {
+// away says that a node has no ordinary pods, the clients: it keeps them off, or is
+// not Ready itself.
+func away(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			return true
+		}
+	}
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
 }
