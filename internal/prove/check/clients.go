@@ -14,11 +14,12 @@ func clientsCommand() *cobra.Command {
 	var o options
 	var target string
 	cmd := &cobra.Command{
-		Use:   "clients KUBECONFIG...",
+		Use:   "clients FILE...",
 		Short: "Say which clients go around the address of the API",
 		Long: `Say which clients go around the address of the API.
 
-Each KUBECONFIG is that of a client: a person, a pipeline, an operator. Which
+Each FILE is the kubeconfig of a client: a person, a pipeline, an operator; or a
+pipeline itself, by its name: .gitlab-ci.yml, Jenkinsfile, .github/workflows/*. Which
 addresses are those of one machine is told by the Nodes of the cluster, which is
 given by --kubeconfig (live) or --target (a bundle or directory). Credentials in the
 files are not read.`,

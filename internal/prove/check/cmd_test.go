@@ -58,6 +58,7 @@ func TestCommand(t *testing.T) {
 		{"--client " + dir + "/none " + healthy, exit.Unknown, "kubeconfig of a client"},
 		{"--client " + stays + " " + healthy, exit.Unknown, "no cluster in it"},
 		{"clients --target " + examples + "/HF-CLI-001/healthy " + examples + "/HF-CLI-001/broken/kubeconfigs/pipeline.yaml", exit.Failed, "127.0.0.1"},
+		{"clients --target " + examples + "/HF-CLI-001/healthy " + examples + "/HF-CLI-006/broken/.gitlab-ci.yml", exit.Failed, ".gitlab-ci.yml:5"},
 		{"clients " + stays, exit.Unknown, "no cluster; give --kubeconfig or --target"},
 		{"collect", exit.Unknown, "-o: missing"},
 		{"collect -o " + dir + "/x.tgz", exit.Unknown, "nothing to read"},

@@ -42,6 +42,8 @@ const (
 	Files Kind = "files"
 	// Kubeconfigs are those of clients, without their credentials.
 	Kubeconfigs Kind = "kubeconfigs"
+	// Pipelines are settings of CI and scripts, as text.
+	Pipelines Kind = "pipelines"
 )
 
 // Problem is something that was given and could not be read. It makes the result
@@ -78,6 +80,7 @@ type Facts struct {
 	Etcd           Set[EtcdMember]
 	Files          Set[File]
 	Kubeconfigs    Set[Kubeconfig]
+	Pipelines      Set[File]
 	// StaticPods are those of the manifests among Files, with the file's own lines.
 	StaticPods Set[corev1.Pod]
 
@@ -104,7 +107,7 @@ func (f *Facts) sets() map[Kind]set {
 		Nodes: &f.Nodes, Pods: &f.Pods, Services: &f.Services, EndpointSlices: &f.EndpointSlices,
 		Deployments: &f.Deployments, DaemonSets: &f.DaemonSets, StatefulSets: &f.StatefulSets,
 		Leases: &f.Leases, PDBs: &f.PDBs, Webhooks: &f.Webhooks, ConfigMaps: &f.ConfigMaps,
-		Custom: &f.Custom, Probes: &f.Probes, Etcd: &f.Etcd, Files: &f.Files, Kubeconfigs: &f.Kubeconfigs,
+		Custom: &f.Custom, Probes: &f.Probes, Etcd: &f.Etcd, Files: &f.Files, Kubeconfigs: &f.Kubeconfigs, Pipelines: &f.Pipelines,
 	}
 }
 
@@ -123,6 +126,7 @@ var called = map[Kind]string{
 	Files:       "files of nodes; check collect --node reads them",
 	Probes:      "recorded handshakes; check collect --kubeconfig records them",
 	Kubeconfigs: "kubeconfigs of clients; --client takes them",
+	Pipelines:   "pipelines of clients; check clients takes them",
 	Etcd:        "status of etcd's members",
 	Custom:      "custom resources",
 }

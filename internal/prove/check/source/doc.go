@@ -20,6 +20,7 @@
 //	nodes/NODE/commands/NAME       the output of a command there
 //	probes.yaml etcd.yaml          recorded handshakes; the status of etcd's members
 //	kubeconfigs/NAME               kubeconfigs of clients
+//	pipelines/NAME, .gitlab-ci.yml settings of CI, as text
 //
 // A directory of manifests has only files of the second kind, under any names.
 package source

@@ -52,8 +52,8 @@ func (r *reader) kubeconfig(e entry) error {
 	return r.addKubeconfig(plain, at.WithYAML(doc.Content[0]))
 }
 
-// AddKubeconfigs adds the kubeconfigs of clients to facts that were read. A file
-// that is none is an error that names it.
+// AddKubeconfigs adds the kubeconfigs of clients, and pipelines by their names, to
+// facts that were read. A file that is neither is an error that names it.
 func AddKubeconfigs(f *fact.Facts, files []string, limits Limits) error {
 	for _, name := range files {
 		data, err := file.Read(name, limits.NodeFile)
@@ -62,7 +62,14 @@ func AddKubeconfigs(f *fact.Facts, files []string, limits Limits) error {
 		}
 		r := newReader(f.Origin, limits)
 		r.facts = f
-		if err := r.kubeconfig(entry{name: below(f.Root, name), size: int64(len(data)), r: bytes.NewReader(data)}); err != nil {
+		e := entry{name: below(f.Root, name), size: int64(len(data)), r: bytes.NewReader(data)}
+		if isPipeline(filepath.ToSlash(name)) {
+			if err := r.pipeline(e); err != nil {
+				return fmt.Errorf("pipeline of a client: %s: %w", name, err)
+			}
+			continue
+		}
+		if err := r.kubeconfig(e); err != nil {
 			return fmt.Errorf("kubeconfig of a client: %s: %w", where(name, err), err)
 		}
 		if f.Kubeconfigs.State != fact.Present {

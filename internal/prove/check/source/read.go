@@ -162,6 +162,9 @@ func (r *reader) spoil(name string, err error) {
 	case strings.HasPrefix(name, "kubeconfigs/"):
 		r.broken[fact.Kubeconfigs] = why
 		return
+	case isPipeline(name):
+		r.broken[fact.Pipelines] = why
+		return
 	}
 	if kind, ok := kindOfFile(name); ok {
 		r.broken[kind] = why
@@ -204,6 +207,8 @@ func (r *reader) visit(e entry) error {
 		err = r.nodeFile(e)
 	case dir == "kubeconfigs":
 		err = r.kubeconfig(e)
+	case isPipeline(e.name):
+		err = r.pipeline(e)
 	case isObjects(base):
 		err = r.objects(e)
 	}

@@ -45,7 +45,7 @@ func (d directory) walk(visit func(entry) error, bad func(string, error)) error 
 		case err != nil:
 			bad(name, plain(err))
 			return nil
-		case e.IsDir() && strings.HasPrefix(e.Name(), ".") && name != ".":
+		case e.IsDir() && hidden(e.Name()):
 			return fs.SkipDir // .git and its like
 		case e.IsDir():
 			return nil

@@ -17,7 +17,7 @@ import (
 var untrusting = rule.Rule{
 	ID: "HF-CERT-005", Group: rule.Certificates, Severity: rule.Warning,
 	Title: "A client does not check the apiserver's certificate",
-	Needs: []fact.Kind{fact.Kubeconfigs},
+	OneOf: []fact.Kind{fact.Kubeconfigs, fact.Pipelines},
 	Why: "insecure-skip-tls-verify is what a missing name in the certificate is mostly answered with. An address that moves is taken by " +
 		"whoever claims it, and such a client gives its token to any machine that does.",
 	Remedy: "add the name to the certificate, and take the setting out",
@@ -40,7 +40,24 @@ func checkTrust(f *fact.Facts) ([]rule.Finding, error) {
 				"holdfast check path %s   # whether the certificate has the name", c.Server, c.Server),
 		})
 	}
+	for _, p := range f.Pipelines.Items {
+		for i, line := range strings.Split(string(p.Object.Data), "\n") {
+			if skips(line) {
+				all = append(all, rule.Finding{
+					At: p.At.LineIn(i + 1), Key: p.Object.Path, What: p.Object.Path + " takes any certificate",
+					Effect: rule.Unending("a foreign machine that has the address", "the pipeline sends it its credentials"),
+					Remedy: "--certificate-authority=ca.crt   # instead of --insecure-skip-tls-verify",
+				})
+			}
+		}
+	}
 	return all, nil
+}
+
+// skips says that a line of a script, which is no comment, does not check.
+func skips(line string) bool {
+	_, after, ok := strings.Cut(line, "insecure-skip-tls-verify")
+	return ok && !strings.HasPrefix(strings.TrimSpace(line), "#") && !strings.HasPrefix(strings.TrimLeft(after, "=: "), "false")
 }
 
 var kubeletEnds = rule.Rule{

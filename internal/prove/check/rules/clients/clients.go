@@ -10,7 +10,7 @@ import (
 
 // Rules lists the rules of the group.
 func Rules() []rule.Rule {
-	return []rule.Rule{bypass, registration, someHosts, written, unwatched}
+	return []rule.Rule{bypass, registration, someHosts, written, unwatched, piped}
 }
 
 var bypass = rule.Rule{
