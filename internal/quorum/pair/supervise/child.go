@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -259,7 +260,7 @@ func (c *Child) Start(_ context.Context, mode Mode) error {
 	}
 	in := c.in
 	if mode.Existing {
-		if in, err = joinInput(c.in, c.cwd, mode.InitialCluster, c.o.StateDir, c.who); err != nil {
+		if in, err = joinInput(c.in, c.cwd, mode.InitialCluster, c.etcd); err != nil {
 			return err
 		}
 	}
@@ -267,9 +268,11 @@ func (c *Child) Start(_ context.Context, mode Mode) error {
 }
 
 // joinInput is the input of a member that joins. With a configuration file it
-// writes the copy that the input names.
-func joinInput(in input, cwd, cluster, stateDir string, who identity) (input, error) {
-	path := filepath.Join(stateDir, joinName)
+// writes the copy that the input names: into the data directory, which whoever
+// etcd runs as reaches for certain.
+func joinInput(in input, cwd, cluster string, e Etcd) (input, error) {
+	parent := filepath.Join(e.DataDir, asideParent)
+	path := filepath.Join(parent, joinName)
 	if from := in.configFile(); from != "" {
 		content, err := readConfigFile(absolute(cwd, from))
 		if err != nil {
@@ -278,10 +281,13 @@ func joinInput(in input, cwd, cluster, stateDir string, who identity) (input, er
 		if content, err = joinFile(content, cluster); err != nil {
 			return input{}, err
 		}
+		if err := makeDir(parent, e); err != nil && !errors.Is(err, fs.ErrExist) {
+			return input{}, err
+		}
 		if err := replace(path, content); err != nil {
 			return input{}, err
 		}
-		if err := who.own(path); err != nil {
+		if err := ownAs(path, e.DataDir); err != nil {
 			return input{}, err
 		}
 	}

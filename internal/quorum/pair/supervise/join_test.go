@@ -2,10 +2,13 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -80,7 +83,7 @@ func TestJoin(t *testing.T) {
 					t.Fatalf("no learner; %+v\n%s", state(t, joiner), b.said())
 				}
 				if how == "file" {
-					info, err := os.Stat(filepath.Join(b.state, joinName))
+					info, err := os.Stat(filepath.Join(b.data, asideParent, joinName))
 					if err != nil || info.Mode().Perm() != 0o600 {
 						t.Errorf("copy of the configuration file: %v, %v", info, err)
 					}
@@ -97,5 +100,69 @@ func TestJoinOfAClusterWithoutIt(t *testing.T) {
 		if err := c.Start(t.Context(), Mode{Existing: true, InitialCluster: cluster}); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("joined %q: %v", cluster, err)
 		}
+	}
+}
+
+// An etcd of another user reaches its copy of the configuration file, and finds
+// nothing of root's in its directory.
+func TestJoinOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("running as another user takes root")
+	}
+	// The test's own directories let nobody through.
+	open, err := os.MkdirTemp("", "supervise-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(open) })
+	content, err := os.ReadFile(peer(t, "3.6"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(open, "etcd")
+	if err := errors.Join(os.Chmod(open, 0o755), os.WriteFile(program, content, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	m := newMember(t, program, "a")
+	m.data = filepath.Join(open, "data")
+	m.asFile(t, "")
+	text, err := os.ReadFile(m.options.Command[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.options.Command[2] = filepath.Join(open, "etcd.yaml")
+	if err := os.WriteFile(m.options.Command[2], text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m.options.User = "nobody"
+	c := m.run(t)
+	start(t, c, Mode{})
+	m.serves(t)
+	if err := c.Stop(t.Context(), 20*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	// With a member in place etcd looks at neither setting, but reads the file.
+	start(t, c, Mode{Existing: true, InitialCluster: at("a", m.peer)})
+	m.serves(t)
+	if words, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", state(t, c).PID)); !strings.Contains(string(words), joinName) {
+		t.Errorf("started as %q, %v", words, err)
+	}
+	if err := c.Stop(t.Context(), 20*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := SetAside(c.Describe(), "g2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := filepath.WalkDir(m.data, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && int(info.Sys().(*syscall.Stat_t).Uid) != c.Describe().UID {
+			t.Errorf("%s is not etcd's", path)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

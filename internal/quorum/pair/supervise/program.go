@@ -142,14 +142,3 @@ func (w identity) credential() *syscall.Credential {
 	}
 	return &syscall.Credential{Uid: uint32(w.uid), Gid: uint32(w.gid), Groups: w.groups}
 }
-
-// own gives a file to who etcd runs as.
-func (w identity) own(path string) error {
-	if !w.other {
-		return nil
-	}
-	if err := os.Lchown(path, w.uid, w.gid); err != nil {
-		return fmt.Errorf("give %s to user %d: %w", path, w.uid, err)
-	}
-	return nil
-}

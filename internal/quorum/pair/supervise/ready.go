@@ -15,10 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prepareState makes the state directory. Others may pass through it, so that
-// an etcd of another user reaches its copy of the configuration file.
+// prepareState makes the state directory.
 func prepareState(dir string) error {
-	if err := os.MkdirAll(dir, 0o711); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return refuse(NotPermitted, "create it, or give another --state-dir", "state directory: %v", err)
 	}
 	return nil

@@ -18,8 +18,7 @@ import (
 type UnitOptions struct {
 	// Unit is its name, "etcd.service".
 	Unit string
-	// StateDir keeps a copy of etcd's configuration file for a join, for one
-	// agent only.
+	// StateDir is for one agent only.
 	StateDir string
 	// Root is "/" outside tests: below it are the directories of systemd.
 	Root string
@@ -215,7 +214,7 @@ func (u *Unit) arguments(ctx context.Context, mode Mode) error {
 	if !mode.Existing {
 		return u.ctl.unjoin(ctx)
 	}
-	in, err := joinInput(u.in, u.cwd, mode.InitialCluster, u.o.StateDir, identity{uid: u.etcd.UID, gid: u.etcd.GID, other: u.etcd.UID != os.Geteuid()})
+	in, err := joinInput(u.in, u.cwd, mode.InitialCluster, u.etcd)
 	if err != nil {
 		return err
 	}
