@@ -14,7 +14,7 @@ import (
 
 // Rules lists the rules of the group.
 func Rules() []rule.Rule {
-	return []rule.Rule{addressByUpgrade, rebootTogether, drainStuck, mustWait, possibleCPUs}
+	return []rule.Rule{addressByUpgrade, rebootTogether, drainStuck, mustWait, possibleCPUs, halfUpgraded}
 }
 
 var addressByUpgrade = rule.Rule{
