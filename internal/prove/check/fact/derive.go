@@ -35,6 +35,10 @@ func (f *Facts) Index() {
 		zones[n.Object.Name] = n.Object.Labels[ZoneLabel]
 	}
 	f.zones = zones
+	f.files = make(map[string]int, len(f.Files.Items))
+	for i, file := range f.Files.Items {
+		f.files[file.Object.Node+file.Object.Path] = i // a path begins with / or !, which no node's name has
+	}
 	f.slices = make(map[string][]int, len(f.EndpointSlices.Items))
 	for i, s := range f.EndpointSlices.Items {
 		key := s.Object.Namespace + "/" + s.Object.Labels[discoveryv1.LabelServiceName]
@@ -263,10 +267,8 @@ func (f *Facts) FilesAt(pattern string) []Item[File] {
 // FileOf is one file of one node. It is Absent only where the node's files were
 // looked for.
 func (f *Facts) FileOf(node, name string) (*Item[File], Known) {
-	for i, item := range f.Files.Items {
-		if item.Object.Node == node && item.Object.Path == name {
-			return &f.Files.Items[i], Known{State: Present}
-		}
+	if i := f.fileAt(node, name); i >= 0 {
+		return &f.Files.Items[i], Known{State: Present}
 	}
 	if k, ok := f.Parts["files/"+node+name]; ok {
 		return nil, k
@@ -275,6 +277,17 @@ func (f *Facts) FileOf(node, name string) (*Item[File], Known) {
 		return nil, Known{State: Absent}
 	}
 	return nil, Known{Unknown, "the files of node " + node + " were not collected"}
+}
+
+// fileAt is the place of a file among Files; -1 where it is not there.
+func (f *Facts) fileAt(node, name string) int {
+	if f.files != nil {
+		if i, ok := f.files[node+name]; ok {
+			return i
+		}
+		return -1
+	}
+	return slices.IndexFunc(f.Files.Items, func(x Item[File]) bool { return x.Object.Node == node && x.Object.Path == name })
 }
 
 // ConfigMap is one ConfigMap. It is Absent only where it was looked for.

@@ -93,6 +93,7 @@ type Facts struct {
 	Ignored map[string]int
 
 	zones  map[string]string
+	files  map[string]int // by node and path
 	slices map[string][]int
 }
 

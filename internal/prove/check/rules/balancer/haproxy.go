@@ -184,7 +184,9 @@ func (s section) binds() []bind {
 				address = rest
 			}
 			host, port, err := net.SplitHostPort(address)
-			if err != nil {
+			if i := strings.LastIndexByte(address, ':'); err != nil && i >= 0 {
+				host, port = address[:i], address[i+1:] // :::6443, which is [::]:6443
+			} else if err != nil {
 				continue
 			}
 			if ip := net.ParseIP(host); host == "*" || ip != nil && ip.IsUnspecified() {

@@ -88,12 +88,17 @@ func checkSomeHosts(f *fact.Facts) ([]rule.Finding, error) {
 	var all []rule.Finding
 	known := 0
 	seen := map[string]bool{}
+	entries := map[string][]fact.HostEntry{}
 	for _, u := range uses(f) {
 		if seen[u.node+" "+u.name] {
 			continue
 		}
 		seen[u.node+" "+u.name] = true
-		with := having(f, u.name)
+		with, ok := entries[u.name]
+		if !ok { // once for each name, not for each node
+			with = having(f, u.name)
+			entries[u.name] = with
+		}
 		if len(with) == 0 {
 			continue
 		}
