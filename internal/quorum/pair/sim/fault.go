@@ -118,7 +118,7 @@ func (w *World) applyToSite(f Fault) bool {
 	case Lose:
 		w.lose(f.A)
 	case Remove:
-		if m.booted && m.conf.count() == 2 && w.record.State == arbiter.Paired {
+		if m.booted && m.conf.count() == 2 && w.record.State == arbiter.Paired && !w.sites[0].lost && !w.sites[1].lost {
 			w.judge.byHand = true
 			w.request(m, entry{kind: remove, arg: m.conf.other(m.d.id)})
 		}
@@ -165,7 +165,7 @@ func (w *World) lose(site int) {
 	s, other := &w.sites[site], &w.members[1-site]
 	r := w.record
 	whole := other.booted && other.conf.count() == 2 && other.commit == len(w.judge.truth) && other.d.epoch == w.judge.epoch
-	if r.State != arbiter.Paired || !whole || w.newest.Generation > 0 || w.sites[1-site].full {
+	if r.State != arbiter.Paired || !whole || w.judge.byHand || w.newest.Generation > 0 || w.sites[1-site].full {
 		return
 	}
 	w.agents[site].kill()
@@ -181,7 +181,7 @@ func (w *World) damage(site int) {
 	s, other := &w.sites[site], w.sites[1-site].dir
 	r, j := w.record, &w.judge
 	both := s.dir != nil && other != nil && j.conf.votes(s.dir.id) && j.conf.votes(other.id) && s.dir.epoch == j.epoch && other.epoch == j.epoch
-	if !both || r.Generation == 0 || r.Forced || r.SoloOf(names[1-site]) || other.damaged || other.half || !other.examine().selfVotes || w.sites[1-site].full {
+	if !both || w.judge.byHand || r.Generation == 0 || r.Forced || r.SoloOf(names[1-site]) || other.damaged || other.half || !other.examine().selfVotes || w.sites[1-site].full {
 		return
 	}
 	w.exit(&w.members[site], 0)

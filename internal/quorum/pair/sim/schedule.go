@@ -248,7 +248,7 @@ func (w *World) alone() int {
 // accept a loss.
 func (w *World) lost(r arbiter.Record) bool {
 	s := &w.sites[indexOf(r.Survivor)]
-	if r.State != arbiter.Solo || !r.Forced && !s.lost {
+	if r.State != arbiter.Solo || !r.Forced && !s.lost && !w.judge.byHand {
 		return false
 	}
 	log := readLog(s.dir)
