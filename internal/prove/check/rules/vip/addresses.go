@@ -64,55 +64,70 @@ var twoAgents = rule.Rule{
 
 // claim is who holds an address, and where it says so.
 type claim struct {
-	who string
-	at  fact.Location
+	address, who string
+	at           fact.Location
 }
 
-func checkTwoAgents(f *fact.Facts) ([]rule.Finding, error) {
-	first := map[string]claim{}
-	var all []rule.Finding
-	add := func(address string, c claim) {
-		have, ok := first[address]
-		if !ok {
-			first[address] = c
-			return
-		}
-		if have.who == c.who || strings.HasPrefix(have.who, "Service ") { // Services may share one on purpose
-			return
-		}
-		all = append(all, rule.Finding{
-			At: c.at, Key: address + "/" + c.who,
-			What:   fmt.Sprintf("%s is held by %s and by %s (%s)", address, c.who, have.who, have.at),
-			Effect: rule.Unending("as it is set up", "two machines may answer for "+address),
-			Remedy: fmt.Sprintf("# take %s out of the settings of %s, or give that another address", address, c.who),
-		})
-	}
+// agents lists what kube-vip and keepalived hold.
+func agents(f *fact.Facts) []claim {
+	var all []claim
 	for _, c := range f.Components("kube-vip") {
 		if address, _ := c.Env("address"); address != "" && on(c, "cp_enable") {
 			for _, a := range strings.Split(address, ",") {
-				add(strings.TrimSpace(a), claim{"kube-vip", c.EnvAt("address")})
+				all = append(all, claim{strings.TrimSpace(a), "kube-vip", c.EnvAt("address")})
 			}
 		}
 	}
 	for _, d := range daemons(f) {
 		for _, i := range d.instances {
 			for _, a := range i.addresses {
-				add(a, claim{"keepalived", i.at})
+				all = append(all, claim{a, "keepalived", i.at})
 			}
 		}
 	}
-	if len(first) == 0 {
-		return nil, fact.NotApplicable("neither kube-vip nor keepalived holds an address")
-	}
+	return all
+}
+
+// services lists what was given to Services of type LoadBalancer.
+func services(f *fact.Facts) []claim {
+	var all []claim
 	for _, s := range f.Services.Items {
 		if s.Object.Spec.Type != corev1.ServiceTypeLoadBalancer {
 			continue
 		}
 		for _, ingress := range s.Object.Status.LoadBalancer.Ingress {
 			if ingress.IP != "" {
-				add(ingress.IP, claim{"Service " + s.Object.Namespace + "/" + s.Object.Name, s.At})
+				all = append(all, claim{ingress.IP, "Service " + s.Object.Namespace + "/" + s.Object.Name, s.At})
 			}
 		}
+	}
+	return all
+}
+
+func checkTwoAgents(f *fact.Facts) ([]rule.Finding, error) {
+	held := agents(f)
+	if len(held) == 0 {
+		return nil, fact.NotApplicable("neither kube-vip nor keepalived holds an address")
+	}
+	// Services may share an address on purpose, so that the first claim is an agent's.
+	first := map[string]claim{}
+	for _, c := range held {
+		if _, ok := first[c.address]; !ok {
+			first[c.address] = c
+		}
+	}
+	var all []rule.Finding
+	for _, c := range append(held, services(f)...) {
+		have, ok := first[c.address]
+		if !ok || have.who == c.who {
+			continue
+		}
+		all = append(all, rule.Finding{
+			At: c.at, Key: c.address + "/" + c.who,
+			What:   fmt.Sprintf("%s is held by %s and by %s (%s)", c.address, c.who, have.who, have.at),
+			Effect: rule.Unending("as it is set up", "two machines may answer for "+c.address),
+			Remedy: fmt.Sprintf("# take %s out of the settings of %s, or give that another address", c.address, c.who),
+		})
 	}
 	return all, nil
 }
