@@ -149,9 +149,17 @@ func (s *site) reaches(t *testing.T, revision int64, within time.Duration) int64
 		}
 		return err == nil && now >= revision
 	}) {
-		t.Fatalf("%s is at revision %d after %s, want %d: %v; %s; its log is %s", s.name, now, within, revision, err, s.etcd.state(), s.output)
+		t.Fatalf("%s is at revision %d after %s, want %d: %v; %s", s.name, now, within, revision, err, s.state())
 	}
 	return now
+}
+
+// state says how its etcd does, for a message.
+func (s *site) state() string {
+	if s.etcd == nil {
+		return "an agent runs it"
+	}
+	return s.etcd.state() + "; its log is " + s.output
 }
 
 // advances waits until so many more revisions were written.
@@ -230,6 +238,14 @@ func heal(sites ...*site) {
 	for _, s := range sites {
 		s.peers.heal()
 		s.clients.heal()
+	}
+}
+
+// reset ends the connections between the sites.
+func reset(sites ...*site) {
+	for _, s := range sites {
+		s.peers.reset()
+		s.clients.reset()
 	}
 }
 
