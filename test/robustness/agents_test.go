@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -18,11 +19,13 @@ type rig struct {
 	dir      string
 	stations [2]*station
 	swapped  chan struct{}
+	took     uint64 // how often one came to serve alone
 }
 
 func newRig(t *testing.T, s schedule) *rig {
 	t.Helper()
 	g := &rig{T: t, dir: workspace(t), swapped: make(chan struct{}, 64)}
+	leaveReaper(t, g.dir)
 	a, b := sites(t, g.dir, s.version, s.extra...)
 	arbiter := net.JoinHostPort(strings.TrimSuffix(a.ip, "1")+"3", "9387")
 	spawn(t, filepath.Join(g.dir, "arbiter.log"), holdfast, "pair", "arbiter", "serve", "--listen", arbiter, "--dir", filepath.Join(g.dir, "arbiter"))
@@ -139,8 +142,7 @@ func (g *rig) suffer(s schedule) {
 	began := time.Now()
 	var steps []step
 	var waiting []fault
-	var plan func(f fault, from time.Duration)
-	plan = func(f fault, from time.Duration) {
+	plan := func(f fault, from time.Duration) {
 		steps = append(steps, step{from + f.at, func() {
 			undo := g.begin(f)
 			steps = append(steps, step{time.Since(began) + f.lasts, undo})
@@ -220,13 +222,33 @@ func (g *rig) keepAsides() (stop func()) {
 	}
 }
 
+// takeovers tells from the record how often one served alone.
+func (g *rig) takeovers() uint64 {
+	got, err := g.stations[0].status(g.Context())
+	if err != nil || got.Record == nil {
+		g.Fatalf("status of a: %v", err)
+	}
+	return got.Record.Generation / 2
+}
+
 func TestAgents(t *testing.T) {
+	var runs, takeovers atomic.Uint64
+	t.Cleanup(func() {
+		// A third of the runs have none: their fault is over before a claim, or stops the agent too.
+		if n := runs.Load(); n >= 10 && takeovers.Load() < n/4 {
+			t.Errorf("%d takeovers in %d runs: too few to have tried it", takeovers.Load(), n)
+		}
+	})
 	for _, seed := range seeds(t, number(t, "HOLDFAST_ROBUST_RUNS", 20)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			s := chooseSchedule(seed)
 			t.Log(s)
-			newRig(t, s).run(s).accept(t, 150)
+			g := newRig(t, s)
+			r := g.run(s)
+			runs.Add(1)
+			takeovers.Add(g.took)
+			r.accept(t, 150)
 		})
 	}
 }
@@ -243,7 +265,9 @@ func (g *rig) run(s schedule) record {
 	a.advances(g.T, 100)
 	g.suffer(s)
 	g.mend()
-	g.Logf("paired again %.1f s after everything was well again", g.settles(90*time.Second).Seconds())
+	again := g.settles(90 * time.Second)
+	g.took = g.takeovers()
+	g.Logf("%d takeovers; paired again %.1f s after everything was well again", g.took, again.Seconds())
 	a.advances(g.T, 50)
 	b.advances(g.T, 50)
 	reports := l.end(g.T)

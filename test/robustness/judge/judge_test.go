@@ -88,6 +88,15 @@ func TestVerdicts(t *testing.T) {
 			h.next(1)
 			h.reports = append(h.reports, unrecorded(h.reports, h.persisted)...)
 		}},
+		{"an unanswered delete that the logs have", "", 0, func(h *history) { h.deleted(900) }},
+		{"one that was called only after its effect was seen", "linearization", 0, func(h *history) { h.deleted(2000) }},
+		{"two of them, of which the logs have one", "", 0, func(h *history) {
+			h.deleted(900)
+			again := h.reports[1]
+			again.ClientID, again.KeyValue = 3, []porcupine.Operation{again.KeyValue[0]}
+			again.KeyValue[0].ClientId, again.KeyValue[0].Call, again.KeyValue[0].Return = 3, 2000, 2001
+			h.reports = append(h.reports, again)
+		}},
 		{"logs of two clusters", "logs", 0, func(h *history) { h.persisted, h.damage = nil, fmt.Errorf("mismatching entries") }},
 		{"no read of the empty database", "assumptions", 0, func(h *history) { h.reports[0].KeyValue = h.reports[0].KeyValue[1:] }},
 		{"a watch without one event", "watch", 0, func(h *history) { h.watch(0, 1, 3, 4) }},
@@ -113,6 +122,18 @@ func (h *history) next(unseen int64) {
 	}}
 	h.reports[0].KeyValue = append(h.reports[0].KeyValue, last)
 	h.persisted = append(h.persisted, put(100))
+}
+
+// deleted adds a delete of another client that got no answer, and a put after it.
+func (h *history) deleted(call int64) {
+	request := model.EtcdRequest{Type: model.Txn, Txn: &model.TxnRequest{OperationsOnSuccess: []model.EtcdOperation{
+		{Type: model.DeleteOperation, Delete: model.DeleteOptions{Key: "k"}},
+	}}}
+	h.persisted = append(h.persisted, request)
+	h.next(1)
+	h.reports = append(h.reports, report.ClientReport{ClientID: 2, KeyValue: []porcupine.Operation{{
+		ClientId: 2, Input: request, Call: call, Return: call + 1, Output: model.MaybeEtcdResponse{Error: "timeout"},
+	}}})
 }
 
 // watch adds one that has seen these puts.

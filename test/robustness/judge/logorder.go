@@ -16,12 +16,13 @@ type place struct {
 
 // logOrder finds requests in the logs.
 type logOrder struct {
-	puts    map[stored]place // by key and value, which no two requests share
-	revokes map[int64]place  // the first revocation of each lease
+	puts    map[stored]place   // by key and value, which no two requests share
+	revokes map[int64]place    // the first revocation of each lease
+	deletes map[string][]place // by key: those alone in a request that made a revision
 }
 
 func newLogOrder(persisted []model.EtcdRequest) logOrder {
-	o := logOrder{puts: map[stored]place{}, revokes: map[int64]place{}}
+	o := logOrder{puts: map[stored]place{}, revokes: map[int64]place{}, deletes: map[string][]place{}}
 	ops := make([]porcupine.Operation, len(persisted))
 	for i, request := range persisted {
 		ops[i].Input = request
@@ -32,6 +33,11 @@ func newLogOrder(persisted []model.EtcdRequest) logOrder {
 		at := place{next.Revision, next.Revision > state.Revision}
 		for _, p := range puts(request) {
 			o.puts[p] = at
+		}
+		if at.made && request.Type == model.Txn && len(request.Txn.AllOperations()) == 1 {
+			if op := request.Txn.AllOperations()[0]; op.Type == model.DeleteOperation {
+				o.deletes[op.Delete.Key] = append(o.deletes[op.Delete.Key], at)
+			}
 		}
 		if request.Type == model.LeaseRevoke {
 			if _, again := o.revokes[request.LeaseRevoke.LeaseID]; !again {

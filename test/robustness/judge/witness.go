@@ -21,13 +21,14 @@ import (
 // A request without an answer is left out if the logs do not have it, which
 // etcd's validation does too, or if it can have changed nothing.
 func witness(reports []report.ClientReport, persisted []model.EtcdRequest) ([]report.ClientReport, bool) {
-	w := &proposal{logs: newLogOrder(persisted), revoked: map[int64]bool{}, next: newest(reports)}
+	w := &proposal{logs: newLogOrder(persisted), revoked: map[int64]bool{}, revokes: map[int64]porcupine.Operation{}, next: newest(reports)}
 	for _, r := range reports {
 		for _, op := range r.KeyValue {
 			w.add(op)
 		}
 	}
 	w.settleRevokes()
+	w.settleDeletes()
 	fits := w.shrink()
 	shrunk := make([]report.ClientReport, len(reports), len(reports)+w.next)
 	at := map[int]int{}
@@ -51,8 +52,6 @@ func witness(reports []report.ClientReport, persisted []model.EtcdRequest) ([]re
 type moment struct {
 	op porcupine.Operation
 	place
-	// open: no answer came, and the logs do not tell how it ended.
-	open bool
 }
 
 type proposal struct {
@@ -60,6 +59,7 @@ type proposal struct {
 	moments []moment
 	revoked map[int64]bool                // leases whose revocation was answered
 	revokes map[int64]porcupine.Operation // the first revocation without an answer
+	deletes []porcupine.Operation         // without an answer
 	next    int                           // highest client id in use
 }
 
@@ -76,9 +76,6 @@ func (w *proposal) add(op porcupine.Operation) {
 	case model.LeaseRevoke:
 		lease := request.LeaseRevoke.LeaseID
 		if was, ok := w.revokes[lease]; !ok || op.Call < was.Call {
-			if w.revokes == nil {
-				w.revokes = map[int64]porcupine.Operation{}
-			}
 			w.revokes[lease] = op
 		}
 	case model.Txn:
@@ -88,8 +85,8 @@ func (w *proposal) add(op porcupine.Operation) {
 }
 
 func (w *proposal) addUnanswered(op porcupine.Operation, puts []stored) {
-	if len(puts) == 0 { // a delete: it may have been somebody else's
-		w.moments = append(w.moments, moment{op: w.own(op), place: place{revision: math.MaxInt64}, open: true})
+	if len(puts) == 0 { // which of several of one key it was, its key does not tell
+		w.deletes = append(w.deletes, op)
 		return
 	}
 	if at, ok := w.logs.puts[puts[0]]; ok {
@@ -99,17 +96,10 @@ func (w *proposal) addUnanswered(op porcupine.Operation, puts []stored) {
 
 // persisted adds a request that took effect at a place in the logs.
 func (w *proposal) persisted(op porcupine.Operation, at place) {
-	op = w.own(op)
+	w.next++ // a client of its own: its moment may come after the next call of its client
+	op.ClientId = w.next
 	op.Output, op.Return = model.MaybeEtcdResponse{Persisted: true, PersistedRevision: at.revision}, math.MaxInt64
 	w.moments = append(w.moments, moment{op: op, place: at})
-}
-
-// own gives a request to a client of its own: its moment may come after the
-// next call of its client.
-func (w *proposal) own(op porcupine.Operation) porcupine.Operation {
-	w.next++
-	op.ClientId = w.next
-	return op
 }
 
 // settleRevokes adds, of each lease that no answered revocation ended, the first without an answer,
@@ -122,24 +112,45 @@ func (w *proposal) settleRevokes() {
 	}
 }
 
+// settleDeletes adds, for each delete in the logs that removed something and is no answered one's, the
+// first without an answer. What is left over changed nothing.
+func (w *proposal) settleDeletes() {
+	taken := map[int64]bool{}
+	for _, m := range w.moments {
+		taken[m.revision] = taken[m.revision] || m.made
+	}
+	slices.SortFunc(w.deletes, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	for _, op := range w.deletes {
+		request := op.Input.(model.EtcdRequest)
+		for _, at := range w.logs.deletes[request.Txn.AllOperations()[0].Delete.Key] {
+			if !taken[at.revision] {
+				taken[at.revision] = true
+				w.persisted(op, at)
+				break
+			}
+		}
+	}
+}
+
 // shrink sorts the requests into one order and gives each its moment. It says
 // whether all moments come before the answers.
 func (w *proposal) shrink() bool {
-	slices.SortStableFunc(w.moments, func(a, b moment) int {
-		return cmp.Or(cmp.Compare(a.revision, b.revision), made(a)-made(b), cmp.Compare(a.op.Call, b.op.Call))
-	})
+	sortMoments(w.moments)
 	now, fits := int64(0), true
 	for i := range w.moments {
 		op := &w.moments[i].op
-		if w.moments[i].open {
-			op.Call, op.Return = 2*op.Call, 2*op.Call+1
-			continue
-		}
 		now = max(now+1, op.Call)
 		fits = fits && now <= op.Return
 		op.Call, op.Return = 2*now, 2*now+1
 	}
 	return fits
+}
+
+// sortMoments sorts by revision; what made one comes before what saw it.
+func sortMoments(all []moment) {
+	slices.SortStableFunc(all, func(a, b moment) int {
+		return cmp.Or(cmp.Compare(a.revision, b.revision), made(a)-made(b), cmp.Compare(a.op.Call, b.op.Call))
+	})
 }
 
 // made sorts what made a revision before all that saw it.
