@@ -210,7 +210,7 @@ func (j *judge) setsAside(w *World, a *agent) {
 		r = w.newest // what the arbiter says now is from a backup
 	}
 	switch {
-	case !r.SoloOf(names[1-a.site]) && !r.Forced: // what a person forces, a person knows
+	case !r.SoloOf(names[1-a.site]) && !r.Forced && !j.byHand: // what a person does, a person knows
 		w.breach("%s sets its data aside, and the record is %s %s", names[a.site], r.State, r.Survivor)
 	case j.forced < 0 && j.conf.has(d.id) && (j.conf.votes(d.id) || d.base.count() > 0):
 		w.breach("%s sets its data aside, and the survivor has it as a member", names[a.site])
