@@ -81,6 +81,8 @@ func (a *Agent) act(ctx context.Context, p Plan, v View, was arbiter.Held) error
 }
 
 func (a *Agent) start(ctx context.Context, mode supervise.Mode) error {
+	a.obs.files.Lock()
+	defer a.obs.files.Unlock()
 	if err := a.sup.Start(ctx, mode); err != nil {
 		return fmt.Errorf("start etcd: %w", err)
 	}
@@ -182,7 +184,9 @@ func areTwo(ctx context.Context, cli *clientv3.Client, m Members) error {
 // edit makes self the only member. The licence is used up by it.
 func (a *Agent) edit(ctx context.Context) error {
 	begun := time.Now()
+	a.obs.files.Lock()
 	plan, err := wal.Edit(a.dir, wal.Options{})
+	a.obs.files.Unlock()
 	var refusal *wal.Refusal
 	if errors.As(err, &refusal) {
 		until := forever
@@ -286,7 +290,9 @@ func (a *Agent) followProgress(ctx context.Context, cli *clientv3.Client, learne
 // setAside moves the own directory away; the survivor has all that counts.
 func (a *Agent) setAside(ctx context.Context) error {
 	tag := fmt.Sprintf("g%d.%s", a.obs.see().Arbiter.Record.Generation, time.Now().UTC().Format("20060102.150405"))
+	a.obs.files.Lock()
 	copied, err := supervise.SetAside(a.sup.Describe(), tag)
+	a.obs.files.Unlock()
 	if err != nil {
 		return fmt.Errorf("move the data aside: %w", err)
 	}

@@ -53,6 +53,11 @@ type observer struct {
 	prober   *etcd.Prober // of the peer's raft listener
 	listener *etcd.Prober // of the own
 
+	// files is held by whoever opens the directory, or starts etcd on it: it is opened
+	// under etcd's own locks, which keep out a second one of this process, too. A look
+	// beside the surgery has it refused as if etcd ran.
+	files sync.Mutex
+
 	mu   sync.Mutex
 	view View
 	held arbiter.Held
@@ -155,6 +160,8 @@ func (o *observer) lookAgain(ctx context.Context) {
 
 // lookLog reads the directory of a stopped member.
 func (o *observer) lookLog(context.Context) error {
+	o.files.Lock()
+	defer o.files.Unlock()
 	v := o.see()
 	if v.Process.Running || v.Process.Since == 0 || v.Log.Content != Unread {
 		return nil
