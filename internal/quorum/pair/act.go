@@ -28,6 +28,9 @@ const (
 	memberTimeout = 3 * time.Second
 	// askAgain is how long a refusal lasts that may pass by itself.
 	askAgain = 30 * time.Second
+	// lockPatience is how long after its stop etcd's locks may be held by another
+	// before that counts as a refusal.
+	lockPatience = 10 * time.Second
 )
 
 // act does what a plan says, which was decided on v and the record was. After an error, or when it was cut short, the next
@@ -188,7 +191,11 @@ func (a *Agent) edit(ctx context.Context) error {
 	plan, err := wal.Edit(a.dir, wal.Options{})
 	a.obs.files.Unlock()
 	var refusal *wal.Refusal
-	if errors.As(err, &refusal) {
+	if errors.As(err, &refusal) && refusal.Reason == wal.Running && a.clock()-a.obs.see().Process.Since < lockPatience {
+		// Somebody looks at the directory, as `pair wal verify` does; it is soon free.
+		return fmt.Errorf("edit the log: %w", err)
+	}
+	if refusal != nil {
 		until := forever
 		if refusal.Reason == wal.NoSpace || refusal.Reason == wal.Running {
 			until = a.clock() + askAgain

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/holdfast-ha/holdfast/internal/quorum/pair/wal"
 )
 
@@ -81,5 +83,40 @@ func leaveDirectory(t *testing.T, data string) {
 	_ = etcd.Wait() // it was killed
 	if _, err := os.Stat(filepath.Join(data, "member", "wal")); err != nil {
 		t.Fatalf("etcd made no directory: %v\n%s", err, out.String())
+	}
+}
+
+// TestAnotherLookAtTheDirectoryIsWaitedFor: somebody who has a look with `pair wal verify`
+// just then does not cost the claim.
+func TestAnotherLookAtTheDirectoryIsWaitedFor(t *testing.T) {
+	dir := wal.Dir{Data: filepath.Join(t.TempDir(), "a")}
+	leaveDirectory(t, dir.Data)
+	look, err := os.OpenFile(filepath.Join(dir.Data, "member", "snap", "db"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(look.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Hour
+	o := &observer{clock: func() time.Duration { return now }, nudge: func() {}, dir: dir}
+	a := &Agent{obs: o, dir: dir, clock: o.clock, log: slog.New(slog.DiscardHandler), stats: newMetrics()}
+	for since, refused := range map[time.Duration]bool{time.Second: false, lockPatience: true} {
+		a.state.Refusal = ""
+		o.view.Process.Since = now - since
+		var refusal *wal.Refusal
+		if err := a.edit(t.Context()); !errors.As(err, &refusal) || refusal.Reason != wal.Running {
+			t.Fatalf("edited a directory that is looked at: %v", err)
+		}
+		if (a.state.Refusal != "") != refused {
+			t.Errorf("%s after the stop: refusal %q", since, a.state.Refusal)
+		}
+	}
+	if err := look.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var refusal *wal.Refusal
+	if err := a.edit(t.Context()); errors.As(err, &refusal) && refusal.Reason == wal.Running {
+		t.Errorf("the directory is free: %v", err)
 	}
 }
