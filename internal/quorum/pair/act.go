@@ -26,8 +26,9 @@ const (
 	barrierTimeout = 2 * time.Second
 	// memberTimeout bounds a change of the membership.
 	memberTimeout = 3 * time.Second
-	// askAgain is how long a refusal lasts that may pass by itself.
-	askAgain = 30 * time.Second
+	// askAgain is how long a refusal lasts that may pass by itself, and askDisk one
+	// after which nothing but a few pages have to be written again.
+	askAgain, askDisk = 30 * time.Second, 10 * time.Second
 	// lockPatience is how long after its stop etcd's locks may be held by another
 	// before that counts as a refusal.
 	lockPatience = 10 * time.Second
@@ -63,7 +64,7 @@ func (a *Agent) act(ctx context.Context, p Plan, v View, was arbiter.Held) error
 		}
 		return a.write(ctx, p, was)
 	case Claim:
-		if err := a.disk.takes(a.dir.Data); err != nil {
+		if err := a.ownDisk(); err != nil {
 			return err
 		}
 		return a.write(ctx, p, was)
@@ -130,6 +131,9 @@ func (a *Agent) write(ctx context.Context, p Plan, was arbiter.Held) error {
 	if err != nil {
 		// Before the next decision, or it would be the same again.
 		a.obs.rereadNow(context.WithoutCancel(ctx))
+		if _, now := a.obs.look(); now.Nonce == was.Nonce {
+			a.hold(hurryEvery) // nothing was learned: it will be the same again
+		}
 	}
 	if errors.Is(err, arbiter.ErrLost) {
 		a.log.Info("somebody else changed the record first", "do", string(p.Do))
@@ -184,6 +188,24 @@ func areTwo(ctx context.Context, cli *clientv3.Client, m Members) error {
 	return nil
 }
 
+// refuse has this member not claim until then.
+func (a *Agent) refuse(why error, until time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state.Refusal, a.state.RefusedUntil = why.Error(), until
+}
+
+// ownDisk reports a disk that would be in the way of serving alone: etcd's, or the
+// agent's own, on which it has to keep a record before it may act on it. A site that took
+// the record and could not go on would keep the other from doing so.
+func (a *Agent) ownDisk() error {
+	err := a.disk.takes(a.dir.Data, a.dir.WAL, a.settings.StateDir)
+	if err != nil {
+		a.refuse(err, a.clock()+askDisk)
+	}
+	return err
+}
+
 // edit makes self the only member. The licence is used up by it.
 func (a *Agent) edit(ctx context.Context) error {
 	begun := time.Now()
@@ -200,9 +222,7 @@ func (a *Agent) edit(ctx context.Context) error {
 		if refusal.Reason == wal.NoSpace || refusal.Reason == wal.Running {
 			until = a.clock() + askAgain
 		}
-		a.mu.Lock()
-		a.state.Refusal, a.state.RefusedUntil = refusal.Error(), until
-		a.mu.Unlock()
+		a.refuse(refusal, until)
 	}
 	if err != nil {
 		return fmt.Errorf("edit the log: %w", err)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 )
@@ -18,15 +17,23 @@ type disk struct{ waiting atomic.Bool }
 
 var errHangs = errors.New("the disk does not take a write; no claim by this site")
 
-// takes writes and syncs a few bytes beside etcd's data. A write that hangs is left
-// behind, and no further one begun before it has ended.
-func (d *disk) takes(dir string) error {
+// diskPage is as much as a record, or a page of etcd's database, needs.
+const diskPage = 4096
+
+// takes writes and syncs a page in each of the directories; empty names are passed over.
+// A write that hangs is left behind, and no further one begun before it has ended.
+func (d *disk) takes(dirs ...string) error {
 	if !d.waiting.CompareAndSwap(false, true) {
 		return errHangs
 	}
 	done := make(chan error, 1)
 	go func() {
-		err := writeThrough(dir)
+		var err error
+		for _, dir := range dirs {
+			if dir != "" && err == nil {
+				err = writeThrough(dir)
+			}
+		}
 		d.waiting.Store(false)
 		done <- err
 	}()
@@ -39,17 +46,19 @@ func (d *disk) takes(dir string) error {
 }
 
 func writeThrough(dir string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s takes no write: make room, or mend the disk; no claim by this site: %w", dir, err)
+		}
+	}()
 	f, err := os.CreateTemp(dir, ".holdfast-*")
 	if err != nil {
-		return fmt.Errorf("try the disk: %w", err)
+		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.WriteString(filepath.Base(f.Name()))
+	_, err = f.Write(make([]byte, diskPage))
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("try the disk: %w", err)
-	}
-	return nil
+	return errors.Join(err, f.Close())
 }

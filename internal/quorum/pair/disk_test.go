@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -16,8 +17,10 @@ func TestDiskThatTakesNoWriteKeepsFromClaiming(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Fatalf("left %v, %v", left, err)
 	}
-	if err := d.takes(filepath.Join(dir, "absent")); err == nil {
-		t.Error("a directory that is not there took a write")
+	for _, dirs := range [][]string{{filepath.Join(dir, "absent")}, {dir, "", filepath.Join(dir, "absent")}} {
+		if err := d.takes(dirs...); err == nil || !strings.Contains(err.Error(), "absent takes no write: make room") {
+			t.Errorf("%v of a directory that is not there", err)
+		}
 	}
 	d.waiting.Store(true) // as one that hangs leaves it
 	if err := d.takes(dir); !errors.Is(err, errHangs) {

@@ -72,7 +72,10 @@ func (m *memory) keep(r arbiter.Record) error {
 	if err != nil {
 		return fmt.Errorf("encode record: %w", err)
 	}
-	return replace(filepath.Join(m.dir, recordFile), append(b, '\n'))
+	if err := replace(filepath.Join(m.dir, recordFile), append(b, '\n')); err != nil {
+		return fmt.Errorf("stateDir %s: make room, or mend the disk: %w", m.dir, err)
+	}
+	return nil
 }
 
 // replace puts data in the place of a file, durably, or leaves it as it was.

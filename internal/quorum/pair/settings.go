@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,6 +132,8 @@ func (s *Settings) check() error {
 		return fmt.Errorf("prefix: %q; write an absolute key outside /registry, such as %s", s.Prefix, defaultPrefix)
 	case (s.Etcd.Username == "") != (s.Etcd.PasswordFile == ""):
 		return errors.New("etcd.username, etcd.passwordFile: set both or neither")
+	case s.StateDir == "":
+		return fmt.Errorf("stateDir: %q; write a directory that stays, such as %s", s.StateDir, defaultStateDir)
 	}
 	s.Prefix = strings.TrimRight(s.Prefix, "/")
 	if err := s.checkSupervision(); err != nil {
@@ -169,6 +172,9 @@ func between(name string, d, least, most time.Duration) error {
 // adopt fills in what etcd itself was told.
 func (s *Settings) adopt(e supervise.Etcd) error {
 	s.Name = cmp.Or(s.Name, e.Name)
+	if s.Peer.URL == "" && len(e.InitialCluster) > 0 && e.InitialCluster[e.Name] == nil {
+		return fmt.Errorf("etcd's --initial-cluster does not name %q, which is its --name; correct one of the two", e.Name)
+	}
 	for name, urls := range e.InitialCluster {
 		if name == e.Name || len(urls) == 0 {
 			continue
@@ -186,6 +192,11 @@ func (s *Settings) adopt(e supervise.Etcd) error {
 	if (s.clientTLS() == creds.Files{}) {
 		s.Etcd.CA, s.Etcd.Cert, s.Etcd.Key = e.ClientTLS.CA, e.ClientTLS.Cert, e.ClientTLS.Key
 	}
+	return s.checkMembers(e)
+}
+
+// checkMembers reports what does not make two members, once all is known.
+func (s *Settings) checkMembers(e supervise.Etcd) error {
 	if len(e.AdvertisePeer) == 0 {
 		return errors.New("etcd has no --initial-advertise-peer-urls; name the URL that the peer reaches it at")
 	}
@@ -196,21 +207,29 @@ func (s *Settings) adopt(e supervise.Etcd) error {
 		return fmt.Errorf("peer.name: %q; write the other member's name, as in etcd's --initial-cluster, which has to name two", s.Peer.Name)
 	case s.Prefer != "" && s.Prefer != s.Name && s.Prefer != s.Peer.Name:
 		return fmt.Errorf("prefer: %q; write %s or %s, or leave it out", s.Prefer, s.Name, s.Peer.Name)
+	case slices.Contains(e.AdvertisePeer, s.Peer.URL):
+		return fmt.Errorf("peer.url: %q is this member's own (--initial-advertise-peer-urls); write the other's", s.Peer.URL)
+	case s.Peer.Client == s.Etcd.Endpoint || slices.Contains(e.AdvertiseClient, s.Peer.Client):
+		return fmt.Errorf("peer.client: %q is this member's own client URL; write the other's", s.Peer.Client)
 	}
 	return errors.Join(isURL("peer.url", s.Peer.URL), isURL("peer.client", s.Peer.Client), isURL("etcd.endpoint", s.Etcd.Endpoint), checkTiming(s, e))
 }
 
 // checkTiming refuses timers that claim before etcd itself could have elected.
 func checkTiming(s *Settings, e supervise.Etcd) error {
-	if after := s.config().LostAfter; after < 2*e.ElectionTimeout {
+	c := s.config()
+	if after := c.LostAfter; after < 2*e.ElectionTimeout {
 		return fmt.Errorf("lostAfter: %s; write at least %s, twice etcd's election timeout, or etcd has no time to elect by itself", after, 2*e.ElectionTimeout)
+	}
+	if c.StuckAfter < c.LostAfter {
+		return fmt.Errorf("stuckAfter: %s is less than lostAfter: %s; write at least as much, as a peer that can be reached is not lost sooner than one that cannot", c.StuckAfter, c.LostAfter)
 	}
 	return nil
 }
 
 func isURL(name, s string) error {
 	u, err := url.Parse(s)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Port() == "" {
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Port() == "" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		return fmt.Errorf("%s: %q; write https://HOST:PORT", name, s)
 	}
 	return nil

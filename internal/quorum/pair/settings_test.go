@@ -29,6 +29,7 @@ func TestSettingsNameWhatIsWrong(t *testing.T) {
 		"2 ways given to run etcd":                        func(s *Settings) { s.Unit = "etcd.service" },
 		`clients: "10.0.0.1"; write tcp://HOST:PORT`:      func(s *Settings) { s.Clients = []string{"10.0.0.1"} },
 		"lostAfter: 1s; write a time from 2s to 1h0m0s":   func(s *Settings) { s.LostAfter = time.Second },
+		`stateDir: ""; write a directory`:                 func(s *Settings) { s.StateDir = "" },
 		"headStart: 1ms; write a time from 500ms to 1m0s": func(s *Settings) { s.HeadStart = time.Millisecond },
 	} {
 		s := goodSettings()
@@ -72,6 +73,16 @@ func TestAdoptNamesWhatIsMissing(t *testing.T) {
 		"lostAfter: 3s; write at least 10s":             func(_ *Settings, e *supervise.Etcd) { e.ElectionTimeout = 5 * time.Second },
 		`etcd.endpoint: "unix://x"`:                     func(s *Settings, _ *supervise.Etcd) { s.Etcd.Endpoint = "unix://x" },
 		`peer.name: "a"; write the other member's name`: func(s *Settings, _ *supervise.Etcd) { s.Peer.Name = "a" },
+		`--initial-cluster does not name "c"`:           func(_ *Settings, e *supervise.Etcd) { e.Name = "c" },
+		`peer.url: "https://10.1.0.10:2380" is this member's own`: func(_ *Settings, e *supervise.Etcd) {
+			e.InitialCluster["b"] = e.InitialCluster["a"]
+		},
+		`peer.client: "https://10.1.0.10:2379" is this member's own`: func(s *Settings, _ *supervise.Etcd) { s.Peer.Client = "https://10.1.0.10:2379" },
+		`peer.client: "https://u:p@10.2.0.10:2379"; write`:           func(s *Settings, _ *supervise.Etcd) { s.Peer.Client = "https://u:p@10.2.0.10:2379" },
+		`peer.client: "https://:2379"; write`:                        func(s *Settings, _ *supervise.Etcd) { s.Peer.Client = "https://:2379" },
+		"stuckAfter: 10s is less than lostAfter: 40s": func(s *Settings, _ *supervise.Etcd) {
+			s.LostAfter, s.StuckAfter = 40*time.Second, 10*time.Second
+		},
 	} {
 		s, e := goodSettings(), ownEtcd()
 		change(&s, &e)

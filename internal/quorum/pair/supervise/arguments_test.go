@@ -99,6 +99,8 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 	}{
 		{"--force-new-cluster", "", Unfit}, {"--force-new-cluster=true", "", Unfit}, {"", "ETCD_FORCE_NEW_CLUSTER=1", Unfit},
 		{"--unsafe-no-fsync", "", Unfit}, {"--auto-tls", "", Unfit}, {"--peer-auto-tls=t", "", Unfit}, {"--version", "", Unfit}, {"-h", "", Unfit},
+		{"--data-dir /d --wal-dir /d", "", Unfit}, {"--data-dir /d --wal-dir=/d/member/", "", Unfit}, {"--data-dir /d/e --wal-dir /d", "", Unfit},
+		{"--data-dir /d/e --wal-dir /", "", Unfit}, {"--data-dir /d --wal-dir /d/member/snap", "", Unfit},
 		{"--discovery-srv example.com", "", Unfit}, {"--discovery=https://x", "", Unfit}, {"--proxy on", "", Unfit},
 		{"--discovery-endpoints http://x:1", "", Unfit}, {"", "ETCD_DISCOVERY_TOKEN=x", Unfit},
 		{"--initial-cluster-state maybe", "", Unclear}, {"--force-new-cluster=maybe", "", Unclear},

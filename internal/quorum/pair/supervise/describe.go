@@ -38,6 +38,9 @@ func describe(s settings, cwd string) (Etcd, error) {
 	if e.WALDir == filepath.Join(e.DataDir, "member", "wal") {
 		e.WALDir = ""
 	}
+	if err := e.apart(); err != nil {
+		return e, err
+	}
 	if err := e.urls(s); err != nil {
 		return e, err
 	}
@@ -81,6 +84,19 @@ func (s settings) fit() error {
 	}
 	if state := s["initial-cluster-state"]; state != "" && state != "new" && state != "existing" {
 		return refuse(Unclear, "write new or existing", "--initial-cluster-state is %q", state)
+	}
+	return nil
+}
+
+// apart refuses a --wal-dir around etcd's other data: etcd replaces the whole directory when
+// it makes a log, and setting data aside renames it.
+func (e *Etcd) apart() error {
+	if e.WALDir == "" {
+		return nil
+	}
+	snap := filepath.Join(e.DataDir, "member", "snap")
+	if snap == e.WALDir || strings.HasPrefix(snap, strings.TrimSuffix(e.WALDir, "/")+"/") {
+		return refuse(Unfit, "give it a directory of its own, or leave it out", "--wal-dir %s has the rest of etcd's data in it (--data-dir %s)", e.WALDir, e.DataDir)
 	}
 	return nil
 }
