@@ -64,7 +64,7 @@ func (a *Agent) act(ctx context.Context, p Plan, v View, was arbiter.Held) error
 		}
 		return a.write(ctx, p, was)
 	case Claim:
-		if err := a.ownDisk(); err != nil {
+		if err := a.mayClaim(was.Record); err != nil {
 			return err
 		}
 		return a.write(ctx, p, was)
@@ -195,15 +195,32 @@ func (a *Agent) refuse(why error, until time.Duration) {
 	a.state.Refusal, a.state.RefusedUntil = why.Error(), until
 }
 
-// ownDisk reports a disk that would be in the way of serving alone: etcd's, or the
-// agent's own, on which it has to keep a record before it may act on it. A site that took
-// the record and could not go on would keep the other from doing so.
-func (a *Agent) ownDisk() error {
-	err := a.disk.takes(a.dir.Data, a.dir.WAL, a.settings.StateDir)
+// mayClaim reports what would be in the way of serving alone: a disk, etcd's or the agent's
+// own, on which it has to keep a record before it may act on it; or data that etcd itself
+// distrusts. A site that took the record and could not go on would keep the other from it.
+func (a *Agent) mayClaim(was arbiter.Record) error {
+	a.obs.mu.Lock()
+	alarms := a.obs.status.Alarms
+	a.obs.mu.Unlock()
+	err := distrusted(alarms, was.SoloOf(a.settings.Name) && was.Held)
+	if err == nil {
+		err = a.disk.takes(a.dir.Data, a.dir.WAL, a.settings.StateDir)
+	}
 	if err != nil {
 		a.refuse(err, a.clock()+askDisk)
 	}
 	return err
+}
+
+// distrusted is the error of a member whose data etcd found to differ from the other's. Nothing
+// is written while the alarm stands, so a claim wins nothing, and the other's data, which may
+// be the right one, would be moved aside for it. A person may want that all the same.
+func distrusted(alarms []string, wanted bool) error {
+	if wanted || !slices.Contains(alarms, "CORRUPT") {
+		return nil
+	}
+	return errors.New("etcd's alarm CORRUPT stands for this member, so no claim by this site: its data differs from the other's; " +
+		"if it is the data to go on with, holdfast pair claim here and then etcdctl alarm disarm")
 }
 
 // edit makes self the only member. The licence is used up by it.

@@ -21,6 +21,9 @@ var (
 	ErrUnreadable = errors.New("the arbiter's object is no record")
 )
 
+// putBack is what a person does about ErrRestored.
+const putBack = "if it lost its record, see: holdfast pair arbiter restore --help"
+
 // Client reads and changes the record through a Store. It is safe for use by
 // several goroutines.
 type Client struct {
@@ -69,13 +72,13 @@ func (c *Client) read(ctx context.Context) (Held, error) {
 	defer c.mu.Unlock()
 	if version == "" {
 		if c.seen.Generation > 0 {
-			return Held{}, fmt.Errorf("%w: %s has no record, generation %d was seen here", ErrRestored, c.store.Name(), c.seen.Generation)
+			return Held{}, fmt.Errorf("%w: %s has no record, generation %d was seen here; %s", ErrRestored, c.store.Name(), c.seen.Generation, putBack)
 		}
 		return Held{}, ErrAbsent
 	}
 	r, err := Decode(data)
 	if err != nil {
-		return Held{}, fmt.Errorf("%w: %s: %w", ErrUnreadable, c.store.Name(), err)
+		return Held{}, fmt.Errorf("%w: %s: %w; correct the URL, or give the pair an object of its own", ErrUnreadable, c.store.Name(), err)
 	}
 	if err := c.notice(r); err != nil {
 		return Held{}, err
@@ -89,8 +92,8 @@ func (c *Client) notice(r Record) error {
 	case r.Generation == c.seen.Generation && r.Nonce == c.seen.Nonce:
 		return nil
 	case r.Generation <= c.seen.Generation:
-		return fmt.Errorf("%w: %s has generation %d (nonce %.8s), generation %d (nonce %.8s) was seen here",
-			ErrRestored, c.store.Name(), r.Generation, r.Nonce, c.seen.Generation, c.seen.Nonce)
+		return fmt.Errorf("%w: %s has generation %d (nonce %.8s), generation %d (nonce %.8s) was seen here; %s",
+			ErrRestored, c.store.Name(), r.Generation, r.Nonce, c.seen.Generation, c.seen.Nonce, putBack)
 	}
 	if err := c.keep(r); err != nil {
 		return fmt.Errorf("keep generation %d: %w", r.Generation, err)
