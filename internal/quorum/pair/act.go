@@ -32,6 +32,11 @@ const (
 	// lockPatience is how long after its stop etcd's locks may be held by another
 	// before that counts as a refusal.
 	lockPatience = 10 * time.Second
+	// claimRoom is what has to be free for a claim: the copy of the log's end, and a start.
+	claimRoom = 4 << 20
+	// joinRoom is what has to be free for a join beside the survivor's database: etcd sets
+	// aside two segments of its new log, of 64 MB each.
+	joinRoom = 2*64<<20 + 4<<20
 )
 
 // act does what a plan says, which was decided on v and the record was. After an error, or when it was cut short, the next
@@ -204,6 +209,9 @@ func (a *Agent) mayClaim(was arbiter.Record) error {
 	a.obs.mu.Unlock()
 	err := distrusted(alarms, was.SoloOf(a.settings.Name) && was.Held)
 	if err == nil {
+		err = supervise.Room(a.sup.Describe(), claimRoom)
+	}
+	if err == nil {
 		err = a.disk.takes(a.dir.Data, a.dir.WAL, a.settings.StateDir)
 	}
 	if err != nil {
@@ -369,12 +377,36 @@ func (a *Agent) prune(v View) {
 	}
 }
 
+// roomToJoin reports a disk too small for the survivor's database and a new log, before
+// the survivor's membership is changed for nothing, again and again.
+func (a *Agent) roomToJoin(database int64) error {
+	data := a.sup.Describe()
+	log, apart := supervise.Etcd{DataDir: filepath.Dir(data.WALDir)}, data.WALDir != ""
+	data.WALDir = ""
+	least := uint64(max(0, database))
+	if !apart {
+		least += joinRoom
+	}
+	err := supervise.Room(data, least)
+	if err == nil && apart {
+		err = supervise.Room(log, joinRoom)
+	}
+	if err != nil {
+		return fmt.Errorf("join %s, whose database has %d MB (data moved aside earlier takes room, too): %w", a.settings.Peer.Name, database>>20, err)
+	}
+	return nil
+}
+
 // join adds self to the survivor's cluster as a learner, and starts etcd.
 func (a *Agent) join(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*memberTimeout)
 	defer cancel()
 	cli, err := a.peer.Client(ctx)
 	if err != nil {
+		return err
+	}
+	if err := a.roomToJoin(databaseSize(ctx, cli)); err != nil {
+		a.hold(askDisk)
 		return err
 	}
 	if stale := a.obs.see().Survivor.Stale; stale != 0 {

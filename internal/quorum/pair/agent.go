@@ -162,7 +162,7 @@ func (a *Agent) round(ctx context.Context) error {
 		a.prune(view)
 		return nil
 	}
-	if pause := a.starts.wait(view.Now); plan.Do == Start && pause > 0 {
+	if pause := a.starts.wait(view.Now); (plan.Do == Start || plan.Do == Join) && pause > 0 {
 		return nil // etcd ended a moment ago; the next look is soon enough
 	}
 	err := a.act(ctx, plan, view, held)

@@ -39,6 +39,8 @@ type Status struct {
 	Failing string `json:"failing,omitempty"`
 	// Refusal is why this member cannot survive at present.
 	Refusal string `json:"refusal,omitempty"`
+	// Unasked is why the own etcd cannot be asked whether it has a quorum.
+	Unasked string `json:"unasked,omitempty"`
 	// CatchingUp is how much of the log the peer has, in percent, while it is a learner.
 	CatchingUp *float64 `json:"catching_up_percent,omitempty"`
 	// Receiving is how much of the survivor's database has come, while this member joins.
@@ -81,7 +83,7 @@ func (a *Agent) Status() Status {
 		Version: statusVersion, Name: a.settings.Name, Peer: a.settings.Peer.Name, Serves: v.quorate(),
 		Etcd:    ProcessStatus{Running: v.Process.Running, Voters: v.Members.Voters, Leads: leads, PeerReachable: v.peerReachable()},
 		Arbiter: ArbiterStatus{Where: a.store.Name(), AgeMS: -1, Trouble: v.Arbiter.Detail},
-		Do:      p.Do, Why: p.Why, Alarm: p.Alarm, Failing: failing, Refusal: refusal,
+		Do:      p.Do, Why: p.Why, Alarm: p.Alarm, Failing: failing, Refusal: refusal, Unasked: v.Quorum.Unasked,
 		Events: a.history.all(),
 	}
 	if v.Members.Self != 0 {
@@ -168,7 +170,7 @@ func (s Status) print(w io.Writer) error {
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("print status: %w", err)
 	}
-	for name, text := range map[string]string{"the last action failed": s.Failing, "this member cannot survive": s.Refusal} {
+	for name, text := range map[string]string{"the last action failed": s.Failing, "this member cannot survive": s.Refusal, "the own etcd cannot be asked": s.Unasked} {
 		if text != "" {
 			_, _ = fmt.Fprintf(w, "! %s: %s\n", name, text)
 		}

@@ -97,14 +97,17 @@ func readyDir(e Etcd) error {
 // without for as long as it needs none.
 const leastSpace = 1 << 20
 
-func readySpace(e Etcd) error {
+func readySpace(e Etcd) error { return Room(e, leastSpace) }
+
+// Room returns a *Refusal if fewer bytes are free where etcd keeps its data, or its log.
+func Room(e Etcd, least uint64) error {
 	for _, dir := range []string{e.DataDir, e.WALDir} {
 		var st unix.Statfs_t
 		if dir == "" || unix.Statfs(dir, &st) != nil {
 			continue
 		}
-		if free := st.Bavail * uint64(st.Bsize); free < leastSpace {
-			return refuse(NoSpace, "make room", "%d bytes are free in %s", free, dir)
+		if free := st.Bavail * uint64(st.Bsize); free < least {
+			return refuse(NoSpace, "make room", "%d bytes are free in %s, and %d are needed", free, dir, least)
 		}
 	}
 	return nil
