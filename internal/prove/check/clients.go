@@ -36,7 +36,8 @@ files are not read.`,
 			return o.run(cmd, targets)
 		},
 	}
-	o.bind(cmd)
+	o.cluster.bind(cmd.Flags())
+	o.bindReport(cmd)
 	cmd.Flags().StringVar(&target, "target", "", "bundle or directory of the cluster")
 	return cmd
 }

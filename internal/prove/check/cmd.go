@@ -58,19 +58,24 @@ given could not be read, or wrong usage.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
-	o.bind(cmd)
+	o.bindTarget(cmd)
+	o.bindReport(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.node, "node", false, "read this machine's own files; TARGET is then the root of its file system (default /)")
 	f.StringSliceVar(&o.only, "rule", nil, "evaluate only these rules or groups")
 	f.StringArrayVar(&o.clients, "client", nil, "kubeconfig of a client to look at as well; may be repeated")
-	cmd.AddCommand(explainCommand(), collectCommand(), pathCommand(), clientsCommand())
+	cmd.AddCommand(explainCommand(), collectCommand(), pathCommand(), clientsCommand(), timersCommand())
 	return cmd
 }
 
-// bind adds the flags of every command that prints a report.
-func (o *options) bind(cmd *cobra.Command) {
+// bindTarget adds the flags that say what is read beside an argument.
+func (o *options) bindTarget(cmd *cobra.Command) {
+	o.cluster.bind(cmd.Flags())
+	cmd.Flags().BoolVar(&o.node, "node", false, "read this machine's own files; TARGET is then the root of its file system (default /)")
+}
+
+// bindReport adds the flags of every command that prints a report.
+func (o *options) bindReport(cmd *cobra.Command) {
 	f := cmd.Flags()
-	o.cluster.bind(f)
 	f.StringVar(&o.format, "format", "text", "output: "+strings.Join(format.Names(), ", "))
 	f.BoolVar(&o.json, "json", false, "short for --format json")
 	f.StringVarP(&o.out, "output", "o", "", "write to this file, not to standard output")

@@ -10,7 +10,7 @@ import (
 
 //go:generate go test -run TestRulesAreDocumented -update .
 
-var update = flag.Bool("update", false, "write docs/rules.md")
+var update = flag.Bool("update", false, "write docs/rules.md and the golden files")
 
 const rulesDocument = "../../../docs/rules.md"
 

@@ -45,11 +45,12 @@ func (e Effect) String() string {
 	case e.forever:
 		return fmt.Sprintf("%s: %s, as long as it lasts; no detector ends it", e.fault, e.harm)
 	}
-	return fmt.Sprintf("%s: %s for %s", e.fault, e.harm, span(e.window.Min, e.window.Max))
+	return fmt.Sprintf("%s: %s for %s", e.fault, e.harm, Span(e.window))
 }
 
-// span prints two durations for people: "5–25 s", "600–900 ms", "15.4 min".
-func span(from, to time.Duration) string {
+// Span prints a window for people: "5–25 s", "600–900 ms", "15.4 min".
+func Span(w scenario.Window) string {
+	from, to := w.Min, w.Max
 	unit, name := time.Second, "s"
 	switch {
 	case to < time.Second:

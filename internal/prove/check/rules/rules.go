@@ -3,6 +3,7 @@ package rules
 import (
 	"slices"
 
+	"github.com/holdfast-ha/holdfast/internal/prove/check/fact"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/rule"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/rules/address"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/rules/balancer"
@@ -14,6 +15,7 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/prove/check/rules/timers"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/rules/vip"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/rules/zones"
+	"github.com/holdfast-ha/holdfast/internal/prove/check/stack"
 )
 
 // All lists every rule, group by group.
@@ -22,4 +24,12 @@ func All() []rule.Rule {
 		address.Rules(), certificates.Rules(), balancer.Rules(), etcd.Rules(), zones.Rules(),
 		vip.Rules(), bgp.Rules(), timers.Rules(), clients.Rules(), maintenance.Rules(),
 	)
+}
+
+// Stack lists the paths from faults to clients whose detectors were found, from etcd
+// outwards. Of instances of one thing the slowest stands for all.
+func Stack(f *fact.Facts) []stack.Path {
+	return stack.Slowest(slices.Concat(
+		etcd.Stack(f), balancer.Stack(f), zones.Stack(f), vip.Stack(f), bgp.Stack(f), timers.Stack(f), clients.Stack(f),
+	))
 }

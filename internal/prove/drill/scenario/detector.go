@@ -73,6 +73,13 @@ func advertTerms(interval time.Duration, priority int) []term {
 	}
 }
 
+// Handover is how long an address is away that its holder gives up, being unfit: an
+// advert with priority 0 says so, and the best backup, of a priority, waits for its
+// skew (RFC 9568, section 6.4.2).
+func Handover(interval time.Duration, priority int) Window {
+	return sum(0, advertTerms(interval, priority)[1:])
+}
+
 // Checks is how long a checker needs for a server that hangs: fall checks, one
 // every interval, the last of which runs into its timeout. With a timeout of 0 the
 // server refuses at once.

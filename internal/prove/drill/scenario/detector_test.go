@@ -21,6 +21,7 @@ func TestDetectors(t *testing.T) {
 		{"hold 90 s and then 120 s of stale routes", GracefulRestart(Hold(90*s, 30*s), 120*s), 180 * s, 210 * s},
 		{"kube-vip after a reset, measured 33.7 s", IdleAfterReset(), 30 * s, 40 * s},
 		{"adverts of 1 s, measured 2.8 to 3.05 s after the last", Adverts(s, 100), 2609375 * time.Microsecond, 3609375 * time.Microsecond},
+		{"given up with priority 0: the skew alone", Handover(s, 100), 0, 609375 * time.Microsecond},
 		{"3 checks of 5 s with a timeout of 3 s", Checks(5*s, 3*s, 3), 13 * s, 18 * s},
 		{"3 checks of 5 s that are refused", Checks(5*s, 0, 3), 10 * s, 15 * s},
 		{"lease 15/2 s, measured 16.3 to 17.9 s with a ticker of 3 s", Elected(15*s, 2*s), 13 * s, 23800 * ms},

@@ -14,6 +14,10 @@ type session struct {
 	who, peer       string
 	hold, keepalive time.Duration
 	bfd             bool
+	// profile names the timers of BFD; "" for the speaker's defaults. file is the
+	// frr.conf of a session of FRR, nil for others.
+	profile string
+	file    *fact.File
 	// stale is how long the routers keep the routes of this speaker when it is gone,
 	// by graceful restart; 0 without.
 	stale time.Duration
@@ -64,7 +68,7 @@ func isGroup(bgp *conf.Block, name string) bool {
 func frrSession(file fact.Item[fact.File], bgp, n *conf.Block) session {
 	peer := n.Word(1)
 	s := session{
-		who: "FRR on " + file.Object.Node, peer: peer, hold: frrHold, keepalive: frrKeepalive, at: file.At.LineIn(n.Line),
+		file: file.Object, who: "FRR on " + file.Object.Node, peer: peer, hold: frrHold, keepalive: frrKeepalive, at: file.At.LineIn(n.Line),
 		speaker: "frr/" + file.Object.Node, stale: frrStale(bgp),
 		remedy: fmt.Sprintf("vtysh -c 'configure terminal' -c '%s' -c 'neighbor %s bfd' -c 'end' -c 'write'   # and the same on the other side", bgp.Text(), peer),
 	}
@@ -80,6 +84,7 @@ func frrSession(file fact.Item[fact.File], bgp, n *conf.Block) session {
 			switch line.Word(2) {
 			case "bfd":
 				s.bfd = true
+				s.profile = line.After("profile")
 			case "timers":
 				s.timers(line.Word(3), line.Word(4))
 			}
@@ -127,6 +132,7 @@ func fromMetalLB(f *fact.Facts) []session {
 			remedy: fmt.Sprintf("kubectl apply -f - <<E\napiVersion: metallb.io/v1beta1\nkind: BFDProfile\nmetadata: {name: fast, namespace: %[1]s}\nspec: {receiveInterval: 300, transmitInterval: 300, detectMultiplier: 3}\nE\n"+
 				"kubectl -n %[1]s patch bgppeer %[2]s --type merge -p '{\"spec\":{\"bfdProfile\":\"fast\"}}'", p.At.Object.Namespace, p.At.Object.Name),
 		}
+		s.profile = r.Text("spec", "bfdProfile")
 		if graceful, _ := r.Get("spec", "enableGracefulRestart").(bool); graceful {
 			s.stale = defaultStale
 		}
