@@ -63,7 +63,7 @@ given could not be read, or wrong usage.`,
 	f := cmd.Flags()
 	f.StringSliceVar(&o.only, "rule", nil, "evaluate only these rules or groups")
 	f.StringArrayVar(&o.clients, "client", nil, "kubeconfig of a client to look at as well; may be repeated")
-	cmd.AddCommand(explainCommand(), collectCommand(), pathCommand(), clientsCommand(), timersCommand())
+	cmd.AddCommand(explainCommand(), collectCommand(), pathCommand(), clientsCommand(), timersCommand(), maintenanceCommand())
 	return cmd
 }
 
