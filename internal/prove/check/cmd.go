@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
 	"github.com/holdfast-ha/holdfast/internal/base/file"
@@ -35,6 +36,7 @@ type options struct {
 	suppressions string
 	only         []string
 	clients      []string
+	demo         bool
 }
 
 // Command is `holdfast check`.
@@ -56,13 +58,19 @@ finding says what a fault will do, for how long, and which drill proves it.
 Exit code 0: nothing found that counts. 1: something was. 2: part of what was
 given could not be read, or wrong usage.`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.demo {
+				return o.showDemo(cmd, args)
+			}
+			return o.run(cmd, args)
+		},
 	}
 	o.bindTarget(cmd)
 	o.bindReport(cmd)
 	f := cmd.Flags()
 	f.StringSliceVar(&o.only, "rule", nil, "evaluate only these rules or groups")
 	f.StringArrayVar(&o.clients, "client", nil, "kubeconfig of a client to look at as well; may be repeated")
+	f.BoolVar(&o.demo, "lab-demo", false, "show every rule on a small cluster with its mistake, and on the healthy twin; takes no TARGET, only --json")
 	cmd.AddCommand(explainCommand(), collectCommand(), pathCommand(), clientsCommand(), timersCommand(), maintenanceCommand())
 	return cmd
 }
@@ -126,6 +134,23 @@ func verdict(r *audit.Report) error {
 		return exit.With(code, errors.New("check: could not tell: no rule had the facts it needs; is this the right target?"))
 	}
 	return exit.With(code, fmt.Errorf("check: %s", format.Summary(r)))
+}
+
+// showDemo refuses what would have no meaning beside --lab-demo.
+func (o *options) showDemo(cmd *cobra.Command, args []string) error {
+	var other string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != "lab-demo" && f.Name != "json" {
+			other = "--" + f.Name
+		}
+	})
+	if len(args) > 0 {
+		other = args[0]
+	}
+	if other != "" {
+		return fmt.Errorf("check --lab-demo: %s: takes neither a target nor other flags than --json", other)
+	}
+	return labDemo(cmd.OutOrStdout(), o.json)
 }
 
 func (o *options) audit() (s audit.Options, err error) {

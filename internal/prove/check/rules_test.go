@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/check/audit"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/rule"
@@ -17,7 +16,7 @@ import (
 const examples = "testdata/rules"
 
 // now is the time of all examples.
-var now = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+var now = demoTime
 
 func TestRulesAreWhole(t *testing.T) {
 	drills := scenario.Names()
