@@ -36,20 +36,27 @@ func (c *clusterFlags) bind(f *pflag.FlagSet) {
 func (c *clusterFlags) given() bool { return c.kubeconfig != "" || c.inCluster }
 
 // facts reads the cluster without a bundle.
-func (c *clusterFlags) facts(ctx context.Context) (*fact.Facts, error) {
+func (c *clusterFlags) facts(ctx context.Context, e etcdFlags) (*fact.Facts, error) {
 	feed := source.NewFeed("the cluster", source.DefaultLimits())
 	m, err := c.collect(ctx, feed)
 	if err != nil {
 		return nil, err
 	}
+	if err := e.read(ctx, "", feed, m.States); err != nil {
+		return nil, err
+	}
 	return feed.Close(m)
 }
 
-// nodeFacts reads the machine whose file system begins at root.
-func nodeFacts(ctx context.Context, root string) (*fact.Facts, error) {
+// nodeFacts reads the machine whose file system begins at root, and the members of
+// its etcd.
+func nodeFacts(ctx context.Context, root string, e etcdFlags) (*fact.Facts, error) {
 	feed := source.NewFeed("this machine", source.DefaultLimits())
 	states, err := collect.Node(ctx, root, feed)
 	if err != nil {
+		return nil, err
+	}
+	if err := e.read(ctx, root, feed, states); err != nil {
 		return nil, err
 	}
 	f, err := feed.Close(source.Manifest{Version: source.Version, Collected: time.Now(), States: states})
@@ -104,6 +111,7 @@ func rootsOf(config kubeapi.Config) (*x509.CertPool, error) {
 
 func collectCommand() *cobra.Command {
 	var c clusterFlags
+	var e etcdFlags
 	var node bool
 	var out, root string
 	cmd := &cobra.Command{
@@ -113,7 +121,8 @@ func collectCommand() *cobra.Command {
 
 With --kubeconfig the lists and ConfigMaps that deploy/check-role.yaml grants are
 read, and the addresses of apiservers are asked for their certificates. With --node
-this machine's settings are read. Both may be given. Values that look like
+this machine's settings are read, and the members of its etcd are asked for their
+status where it has credentials for that. Both may be given. Values that look like
 credentials are taken out; Secrets are never asked for.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -123,10 +132,14 @@ credentials are taken out; Secrets are never asked for.`,
 			case !c.given() && !node:
 				return errors.New("check collect: nothing to read; give --kubeconfig, --in-cluster or --node")
 			}
-			return collectTo(cmd.Context(), &c, node, root, out)
+			if !node {
+				root = ""
+			}
+			return collectTo(cmd.Context(), &c, e, root, out)
 		},
 	}
 	c.bind(cmd.Flags())
+	e.bind(cmd.Flags())
 	cmd.Flags().BoolVar(&node, "node", false, "read this machine's settings")
 	cmd.Flags().StringVar(&root, "root", "/", "where this machine's file system begins")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "the bundle to write")
@@ -134,8 +147,8 @@ credentials are taken out; Secrets are never asked for.`,
 }
 
 // collectTo writes the bundle in one piece: what fails half way leaves no file that
-// looks like one.
-func collectTo(ctx context.Context, c *clusterFlags, node bool, root, out string) error {
+// looks like one. Root is "" where the machine itself is left out.
+func collectTo(ctx context.Context, c *clusterFlags, e etcdFlags, root, out string) error {
 	var b bytes.Buffer
 	w := source.NewWriter(&b, time.Now())
 	m := source.Manifest{States: map[string]source.Stated{}} // versioned by the writer
@@ -145,7 +158,7 @@ func collectTo(ctx context.Context, c *clusterFlags, node bool, root, out string
 			return err
 		}
 	}
-	if node {
+	if root != "" {
 		states, err := collect.Node(ctx, root, w)
 		if err != nil {
 			return err
@@ -153,6 +166,9 @@ func collectTo(ctx context.Context, c *clusterFlags, node bool, root, out string
 		for key, s := range states {
 			m.States[key] = s
 		}
+	}
+	if err := e.read(ctx, root, w, m.States); err != nil {
+		return err
 	}
 	if err := w.Close(m); err != nil {
 		return err

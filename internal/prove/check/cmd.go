@@ -28,6 +28,7 @@ import (
 type options struct {
 	node         bool
 	cluster      clusterFlags
+	etcd         etcdFlags
 	format       string
 	json         bool
 	out          string
@@ -78,6 +79,7 @@ given could not be read, or wrong usage.`,
 // bindTarget adds the flags that say what is read beside an argument.
 func (o *options) bindTarget(cmd *cobra.Command) {
 	o.cluster.bind(cmd.Flags())
+	o.etcd.bind(cmd.Flags())
 	cmd.Flags().BoolVar(&o.node, "node", false, "read this machine's own files; TARGET is then the root of its file system (default /)")
 }
 
@@ -189,14 +191,16 @@ func (o *options) read(ctx context.Context, args []string) (*fact.Facts, error) 
 	case o.cluster.given() && (target != "" || o.node):
 		return nil, errors.New("check: a live cluster and another target; give one of them")
 	case o.cluster.given():
-		return o.cluster.facts(ctx)
+		return o.cluster.facts(ctx, o.etcd)
+	case o.etcd.given() && !o.node:
+		return nil, errors.New("check: --etcd-endpoints: asks living members, and TARGET is a recording; give --kubeconfig or --node")
 	case o.node && target == "":
 		target = "/"
 	case target == "":
 		return nil, errors.New("check: no target; name a directory, a file or a bundle, or give --node or --kubeconfig")
 	}
 	if o.node {
-		return nodeFacts(ctx, target)
+		return nodeFacts(ctx, target, o.etcd)
 	}
 	return source.Open(target, source.DefaultLimits())
 }

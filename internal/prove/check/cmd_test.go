@@ -53,6 +53,8 @@ func TestCommand(t *testing.T) {
 		{"--kubeconfig x " + healthy, exit.Unknown, "give one of them"},
 		{"--kubeconfig " + dir + "/none", exit.Unknown, "no such file"},
 		{dir + "/none", exit.Unknown, "no such file"},
+		{"--etcd-endpoints https://127.0.0.1:1 " + healthy, exit.Unknown, "TARGET is a recording"},
+		{"--node --etcd-endpoints https://127.0.0.1:1 --etcd-cacert /none " + healthy + "/nodes/a1/files", exit.Unknown, "read credentials for etcd"},
 		{put("bad.yaml", "a: [\n"), exit.Unknown, "bad.yaml:"},
 		{"--rule clients --client " + examples + "/HF-CLI-001/broken/kubeconfigs/pipeline.yaml " + examples + "/HF-CLI-001/healthy", exit.Failed, "127.0.0.1"},
 		{"--client " + dir + "/none " + healthy, exit.Unknown, "kubeconfig of a client"},
