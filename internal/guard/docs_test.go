@@ -25,6 +25,7 @@ var nested = map[string]string{
 	"test/peers/kubernetes-1.37": "as above, the newest minor",
 	"test/peers/leaderelection":  "a holder of an address on client-go, which the bench compares with; all of client-go stays out of the programs' tests",
 	"test/peers/versitygw":       "a real S3-compatible server, which an arbiter's record is kept in; its clouds' libraries stay out of go.mod",
+	"test/monitoring":            "the tests of alert rules and dashboards by Prometheus' own parser and engine, which stay out of go.mod",
 	"test/robustness":            "etcd's own robustness tests, whose dependencies stay out of go.mod",
 	"test/peers/pod":             "what runs in the lab's pods; built once beside the peers, without the project's dependencies",
 }
