@@ -9,6 +9,8 @@
 //     a rule, and has the labels that it is asked for.
 //   - Every alert leads to a section of a guide that is there, and stands in the table
 //     of docs/guide/monitoring.md.
+//   - Every alert is tested: what fires it, and what must not. The tests are in
+//     promtool's format, so that `promtool test rules` runs them as well.
 //
 // It is a module of its own because Prometheus brings its dependencies along.
 package monitoring
