@@ -12,5 +12,7 @@
 //   - Every alert is tested: what fires it, and what must not. The tests are in
 //     promtool's format, so that `promtool test rules` runs them as well.
 //
+// The dashboard is made by this package: go test -update writes it anew.
+//
 // It is a module of its own because Prometheus brings its dependencies along.
 package monitoring
