@@ -89,6 +89,7 @@ func TestMistakesGetOneLineAndCodeTwo(t *testing.T) {
 		{[]string{"run", "flap", "--kubernetes", "9"}, `--kubernetes: "9" is unknown; choose 1.35 or 1.37`},
 		{[]string{"judge", t.TempDir()}, "it holds neither run.json nor runs/; give the directory that"},
 		{[]string{"report", t.TempDir()}, "has no report.json"},
+		{[]string{"compare", t.TempDir(), t.TempDir()}, "has no report.json"},
 	} {
 		_, err := drill(tc.args...)
 		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
