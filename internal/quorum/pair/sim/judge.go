@@ -100,6 +100,14 @@ func (j *judge) booted(w *World, m *member) {
 	j.look(w)
 }
 
+// alone judges a member that has become the only one while it ran: an edit of which
+// half came to the disk leaves that to a quorum, which may still be had.
+func (j *judge) alone(w *World, m *member) {
+	if j.forced == m.site && m.d.epoch != j.epoch && m.conf.count() == 1 && m.conf.votes(m.d.id) {
+		j.adopt(w, m)
+	}
+}
+
 // adopt makes a log the truth for which a person has accepted a loss. What two
 // voters had is in it all the same.
 func (j *judge) adopt(w *World, m *member) {

@@ -290,6 +290,7 @@ func (w *World) commitTo(m *member, n int) {
 		if e.kind == addLearner && m.role == leader {
 			m.match, m.next, m.snap = 0, i+1, 0
 		}
+		w.judge.alone(w, m)
 		w.judge.look(w)
 		if e.kind == remove && e.arg == m.d.id {
 			w.exit(m, w.between(0, 100*time.Millisecond))
