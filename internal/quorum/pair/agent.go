@@ -47,7 +47,9 @@ type Agent struct {
 	pause   time.Duration
 	decided time.Duration
 	failing string // why the last action failed
-	pruned  uint64 // the paired generation that old data was last removed for
+	// failures are how many did so in a row.
+	failures int
+	pruned   uint64 // the paired generation that old data was last removed for
 }
 
 type loops struct {
@@ -179,10 +181,18 @@ func (a *Agent) failed(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.failing = ""
-	if err != nil {
-		a.failing = err.Error()
+	if err == nil {
+		a.failures = 0
+		return
+	}
+	a.failing = err.Error()
+	if a.failures++; a.failures >= manyFailures {
+		a.stats.alarm.Set(1)
 	}
 }
+
+// manyFailures of an action in a row are something that a person should look at.
+const manyFailures = 5
 
 // hold keeps the next decision back.
 func (a *Agent) hold(d time.Duration) {

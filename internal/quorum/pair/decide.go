@@ -234,6 +234,8 @@ func (d *decision) absent() Plan {
 	}
 	m := d.v.Members
 	switch {
+	case !d.v.quorate() && d.v.Quorum.Unasked != "":
+		return alarm("no record is made, for the own etcd cannot be asked whether it has a quorum: " + d.v.Quorum.Unasked)
 	case !d.v.quorate() || !m.Known:
 		return wait("no record yet; it is made with the first write that both acknowledge")
 	case m.Voters == 1 && m.SelfVoter:
@@ -279,11 +281,11 @@ func (d *decision) claimIfLost() Plan {
 	if d.v.quorate() {
 		return Plan{Do: Nothing, Why: fmt.Sprintf("paired, generation %d", d.rec.Generation)}
 	}
-	if why := d.notYet(d.lostAfter()); why != "" {
-		return wait(why)
-	}
 	if d.v.Quorum.Unasked != "" {
 		return alarm(unasked + d.v.Quorum.Unasked)
+	}
+	if why := d.notYet(d.lostAfter()); why != "" {
+		return wait(why)
 	}
 	switch {
 	case d.s.Refusal != "":
@@ -383,11 +385,11 @@ func (d *decision) surgery() Plan {
 	if d.licensed() || d.rec.Held {
 		after = fresh
 	}
-	if why := d.notYet(after); why != "" {
-		return wait(why)
-	}
 	if d.v.Quorum.Unasked != "" {
 		return alarm(unasked + d.v.Quorum.Unasked)
+	}
+	if why := d.notYet(after); why != "" {
+		return wait(why)
 	}
 	if d.s.Refusal != "" {
 		return alarm("no quorum, and this member cannot survive: " + d.s.Refusal)

@@ -36,7 +36,7 @@ func newMetrics() *metrics {
 		peer:       single("peer_reachable", "1 while the peer's raft listener answers."),
 		arbiterAge: single("arbiter_age_seconds", "Age of the record as last read; -1: never read."),
 		arbiterOK:  single("arbiter_readable", "1 while the last read of the arbiter succeeded and can be believed."),
-		alarm:      single("alarm", "1 while a person should look; /status says why."),
+		alarm:      single("alarm", "1 while a person should look, also where an action fails again and again; /status says why."),
 		actions: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "holdfast", Subsystem: "pair", Name: "actions_total",
 			Help: "What the agent did, by kind and result."}, []string{"action", "result"}),
 		edits: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "holdfast", Subsystem: "pair", Name: "edit_seconds",

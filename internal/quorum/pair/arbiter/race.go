@@ -21,6 +21,9 @@ const (
 	// scratch is behind the record's name in that of the object that is raced for.
 	// It stays, small as it is: to remove it is a right that nobody needs.
 	scratch = "-selftest"
+	// turn bounds each request: an arbiter that hung during one must not hold up a trial
+	// when it is well again.
+	turn = 5 * time.Second
 	// absent is that of an object that never is.
 	absent = "-selftest-absent"
 )
@@ -171,6 +174,8 @@ func (r *race) send(ctx context.Context, was Version) []outcome {
 			o.data = entry{Test: r.id, Round: r.trial.Rounds + r.trial.Contended, Writer: i, Nonce: NewNonce()}.encode()
 			<-gate
 			began := time.Now()
+			ctx, cancel := context.WithTimeout(ctx, turn)
+			defer cancel()
 			o.version, o.err = r.store.Swap(ctx, was, o.data)
 			o.took = time.Since(began)
 		})
