@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -214,12 +214,24 @@ const reachTime = 4 * time.Second
 
 var errNoForward = errors.New("its SSH server forbids AllowTcpForwarding")
 
-// bounded keeps the first maxOutput bytes.
-type bounded struct{ bytes.Buffer }
+// bounded keeps the first maxOutput bytes. Standard output and error are copied
+// into it at once.
+type bounded struct {
+	mu  sync.Mutex
+	buf []byte
+}
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if room := maxOutput - b.Len(); room > 0 {
-		b.Buffer.Write(p[:min(room, len(p))])
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if room := maxOutput - len(b.buf); room > 0 {
+		b.buf = append(b.buf, p[:min(room, len(p))]...)
 	}
 	return len(p), nil
+}
+
+func (b *bounded) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(b.buf)
 }
