@@ -122,7 +122,11 @@ func (f *runFlags) observed(ctx context.Context, c *scenario.Case, inject func(c
 		return err
 	}
 	if watch != nil {
-		if err := errors.Join(wait(ctx, c.Phases.Baseline), watch.clean()); err != nil {
+		err := wait(ctx, c.Phases.Baseline)
+		if err == nil {
+			err = watch.clean()
+		}
+		if err != nil {
 			watch.end()
 			return err
 		}

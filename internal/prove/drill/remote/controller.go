@@ -2,10 +2,10 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +26,8 @@ type Controller struct {
 	sessions map[string]*session
 	staged   []Host
 	armed    time.Time
+	// probes are those that got through before anything was broken.
+	probes []Probe
 	// doubts are what keeps the run from telling anything.
 	doubts []string
 }
@@ -44,14 +46,14 @@ func (c *Controller) Run(ctx context.Context) (doubts []string, err error) {
 	if err := c.look(ctx, hosts); err != nil {
 		return nil, err
 	}
-	if err := c.steady(ctx); err != nil {
-		return nil, err
+	if c.steady(ctx); ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	// What was injected is undone whatever happened, with a context of its own.
 	defer func() {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), scriptTime)
 		defer cancel()
-		err = errors.Join(err, c.undo(undo))
+		err = both(err, c.undo(undo))
 		if err == nil {
 			c.whole(undo)
 			doubts = c.doubts
@@ -76,6 +78,17 @@ func each(hosts []Host, f func(Host) error) error {
 	}
 	wg.Wait()
 	return joined(errs)
+}
+
+// both is one line for what happened and for an undo that failed after it.
+func both(err, undo error) error {
+	switch {
+	case err == nil:
+		return undo
+	case undo == nil:
+		return err
+	}
+	return fmt.Errorf("%w; then %w", err, undo)
 }
 
 // joined is one line for the first error that counts the others.
@@ -219,28 +232,24 @@ func (c *Controller) probe(ctx context.Context, p Probe) error {
 	return c.sessions[p.From].reaches(ctx, net.JoinHostPort(to.Address.String(), port))
 }
 
-// steady wants every probe to get through before anything is broken.
-func (c *Controller) steady(ctx context.Context) error {
+// steady keeps the probes that get through before anything is broken; the others
+// could not tell a cut from what else stands in their way.
+func (c *Controller) steady(ctx context.Context) {
 	for _, p := range c.Plan.Probes {
-		err := c.probe(ctx, p)
-		switch {
-		case errors.Is(err, errNoForward):
-			c.doubt("host %s: %v, so the cut to %s cannot be measured", p.From, err, p.To)
-		case err != nil:
-			return fmt.Errorf("host %s does not reach %s before anything is broken: %w", p.From, p.To, err)
+		if err := c.probe(ctx, p); err != nil {
+			c.doubt("the cut between %s and %s cannot be measured: before it already %s cannot dial: %v", p.From, p.To, p.From, err)
+			continue
 		}
+		c.probes = append(c.probes, p)
 	}
-	return nil
 }
 
 // verify wants the probes of a step to fail.
 func (c *Controller) verify(ctx context.Context, step int) {
-	measured := false
-	for _, p := range c.Plan.Probes {
+	for _, p := range c.probes {
 		if p.Step != step {
 			continue
 		}
-		measured = true
 		switch err := c.probe(ctx, p); {
 		case err == nil:
 			c.doubt("%s is not in force: %s still reaches %s", c.Plan.Steps[step].Name, p.From, p.To)
@@ -248,15 +257,16 @@ func (c *Controller) verify(ctx context.Context, step int) {
 			c.doubt("%s was not measured to be in force: %v", c.Plan.Steps[step].Name, err)
 		}
 	}
-	if !measured && c.Plan.Steps[step].cuts() {
+	has := slices.ContainsFunc(c.Plan.Probes, func(p Probe) bool { return p.Step == step })
+	if !has && c.Plan.Steps[step].cuts() {
 		c.doubt("%s was not measured to be in force: nothing over TCP is cut", c.Plan.Steps[step].Name)
 	}
 }
 
 // whole wants every probe to get through again.
 func (c *Controller) whole(ctx context.Context) {
-	for _, p := range c.Plan.Probes {
-		if err := c.probe(ctx, p); err != nil && !errors.Is(err, errNoForward) {
+	for _, p := range c.probes {
+		if err := c.probe(ctx, p); err != nil {
 			c.doubt("after the heal %s does not reach %s: %v", p.From, p.To, err)
 		}
 	}
@@ -271,7 +281,7 @@ func (c *Controller) undo(ctx context.Context) error {
 			out, err = undoAnew(ctx, h, c.Inventory.KnownHosts)
 		}
 		if strings.HasSuffix(out, "nothing") {
-			return fmt.Errorf("host %s: its dead man undid before the controller did", h.Name)
+			return fmt.Errorf("host %s: nothing was left to undo, so its dead man came first", h.Name)
 		}
 		if err != nil {
 			return fmt.Errorf("%w; it undoes by itself within %v, or type: holdfast drill undo", err, c.Plan.DeadMan)
