@@ -21,15 +21,15 @@ func TestRealHostsAreAskedForInFull(t *testing.T) {
 		t.Errorf("%v:\n%s", err, out)
 	}
 	for want, args := range map[string][]string{
-		"--yes: missing":               {"--inventory", inventory},
-		"observes nothing":             {"--observe-only"},
-		"connects to no host":          {"--observe-only", "--inventory", inventory},
-		"are for real hosts":           {"--dry-run"},
-		"give that file":               {"--inventory", inventory, "--max-outage", "1s"},
-		"out of range; choose":         {"--inventory", inventory, "--hold", "2h"},
-		"read inventory":               {"--inventory", inventory + "x"},
-		"--observe-only injects noth":  {"--observe-only", "--yes", "--probe", "x"},
-		"undo: --inventory: missing; ": nil,
+		"--yes: missing":                 {"--inventory", inventory},
+		"observes nothing":               {"--observe-only"},
+		"connects to no host":            {"--observe-only", "--inventory", inventory},
+		"are for real hosts":             {"--dry-run"},
+		"give that file":                 {"--inventory", inventory, "--max-outage", "1s"},
+		"out of range; choose":           {"--inventory", inventory, "--hold", "2h"},
+		"read inventory":                 {"--inventory", inventory + "x"},
+		"--observe-only injects nothing": {"--observe-only", "--yes", "--probe", "x"},
+		"undo: --inventory: missing; ":   nil,
 	} {
 		full := append([]string{"run", "partial-split"}, args...)
 		if args == nil {
