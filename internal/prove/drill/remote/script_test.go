@@ -117,7 +117,12 @@ func TestAHostUndoesByItself(t *testing.T) {
 	h := newHost(t)
 	h.want("stage", h.sh(staging(h.h, h.p)), "armed")
 	h.want("inject", h.sh(injecting(h.h, h.p.of("cp-a"))), "injected")
-	// What the timer runs, without its sleep.
+	// What the timer runs, without its sleep; the timer itself is ended here.
+	pid, err := os.ReadFile(filepath.Join(h.h.Dir, "deadman.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.sh("kill -- -" + strings.TrimSpace(string(pid)))
 	h.want("dead man", h.sh("sh "+h.h.Dir+"/undo.sh deadman"), "undone")
 	h.gone()
 }
