@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/address/vip"
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
 	"github.com/holdfast-ha/holdfast/internal/prove/check"
+	"github.com/holdfast-ha/holdfast/internal/prove/drill"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab"
 	"github.com/holdfast-ha/holdfast/internal/prove/probe"
 	"github.com/holdfast-ha/holdfast/internal/quorum/leader"
@@ -37,7 +38,7 @@ const asAgent = "HOLDFAST_E2E_AGENT"
 func TestMain(m *testing.M) {
 	if os.Getenv(asAgent) != "" {
 		root := &cobra.Command{Use: "holdfast"}
-		root.AddCommand(leader.Command(), balance.Command(), slices.Command(), zonal.Command(), vip.Command(), pair.Command(), probe.Command(), check.Command())
+		root.AddCommand(leader.Command(), balance.Command(), slices.Command(), zonal.Command(), vip.Command(), pair.Command(), probe.Command(), check.Command(), drill.Command())
 		os.Exit(exit.Run(context.Background(), root))
 	}
 	os.Exit(m.Run())

@@ -32,7 +32,7 @@ scenario runs without and with the agents, and one report shows both.
 
 Exit code 0: passed. 1: failed. 2: inconclusive, or wrong usage.`,
 	}
-	cmd.AddCommand(listCommand(), planCommand(), runCommand(), judgeCommand(), reportCommand(), compareCommand())
+	cmd.AddCommand(listCommand(), planCommand(), runCommand(), judgeCommand(), reportCommand(), compareCommand(), undoCommand())
 	return cmd
 }
 
@@ -128,6 +128,7 @@ type runFlags struct {
 	json    bool
 	repeat  int
 	verbose bool
+	real    realFlags
 }
 
 func runCommand() *cobra.Command {
@@ -140,7 +141,11 @@ func runCommand() *cobra.Command {
 SCENARIO is a name that "drill list" shows, or the path of a .yaml file. Needs
 root and nft. The report directory holds report.html, report.json, junit.xml,
 timeline.svg and, below runs/, all that each run saw, so that "drill judge" can
-judge it again.`,
+judge it again.
+
+With --inventory the faults go to real hosts over SSH, with an undo script and a
+dead man's timer on each; with --observe-only a person breaks things. Then the
+paths of --probe are measured from here, and no report directory is written.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -157,6 +162,7 @@ judge it again.`,
 	fl.BoolVar(&f.json, "json", false, "print the report as JSON")
 	fl.IntVar(&f.repeat, "repeat", 1, "run the drill this many times; the worst one is reported, with the median")
 	fl.IntVar(&f.Tries, "tries", 3, "make a run that proves nothing (machine too busy, cluster not steady) up to this many times")
+	f.real.bind(cmd)
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "log what the lab does")
 	return cmd
 }
@@ -164,6 +170,11 @@ judge it again.`,
 func (f *runFlags) run(ctx context.Context, ref string, stdout, stderr io.Writer) error {
 	if err := f.load(ref, f.variant); err != nil {
 		return err
+	}
+	if real, err := f.real.real(); err != nil {
+		return err
+	} else if real {
+		return f.runReal(ctx, stdout)
 	}
 	if f.repeat < 1 || f.repeat > 1000 {
 		return fmt.Errorf("--repeat: %d is out of range; choose 1 to 1000", f.repeat)

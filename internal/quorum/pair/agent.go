@@ -182,13 +182,12 @@ func (a *Agent) failed(err error) {
 	defer a.mu.Unlock()
 	a.failing = ""
 	if err == nil {
-		a.failures = 0
+		a.failures, a.stats.failing = 0, false
 		return
 	}
 	a.failing = err.Error()
-	if a.failures++; a.failures >= manyFailures {
-		a.stats.alarm.Set(1)
-	}
+	a.failures++
+	a.stats.failing = a.failures >= manyFailures
 }
 
 // manyFailures of an action in a row are something that a person should look at.

@@ -19,6 +19,7 @@ type metrics struct {
 	alarm      prometheus.Gauge
 	actions    *prometheus.CounterVec
 	edits      prometheus.Histogram
+	failing    bool // an action fails again and again
 	shown      arbiter.Record
 }
 
@@ -70,7 +71,7 @@ func (m *metrics) observe(v View, p Plan) {
 	m.running.Set(boolean(v.Process.Running))
 	m.peer.Set(boolean(v.peerReachable()))
 	m.arbiterOK.Set(boolean(v.Arbiter.Known && v.Arbiter.Trouble == Readable))
-	m.alarm.Set(boolean(p.Alarm))
+	m.alarm.Set(boolean(p.Alarm || m.failing))
 	m.lost.Set(0)
 	if !v.quorate() {
 		m.lost.Set(v.since(max(v.Quorum.Confirmed, 1)).Seconds())

@@ -1,0 +1,175 @@
+package remote
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// deadManUnit is the transient timer that undoes on hosts with systemd.
+const deadManUnit = "holdfast-drill-undo"
+
+// looking is the script that changes nothing and prints a line "problem: …" for
+// all that forbids a drill here.
+func looking(h Host, ops []Operation) string {
+	var b strings.Builder
+	head(&b, h)
+	b.WriteString(`p() { echo "problem: $1"; }
+[ "$(id -u)" = 0 ] || p "the user is not root; log in as root, or set sudo: true"
+[ -e "$dir" ] && p "$dir exists, so a drill is in force or was left behind; type: holdfast drill undo"
+[ -d "$(dirname "$dir")" ] || p "the directory that should hold $dir is missing; set dir"
+`)
+	tools := []string{"flock", "sync", "setsid"}
+	if slices.ContainsFunc(ops, func(op Operation) bool { return op.Cut != nil }) {
+		tools = append(tools, "nft")
+		fmt.Fprintf(&b, "nft list tables 2>/dev/null | grep -q ' %s' && p \"an nft table %s* exists that is in no journal here; look whose it is and delete it\"\n", tablePrefix, tablePrefix)
+	}
+	for _, op := range ops {
+		if op.Cut == nil {
+			fmt.Fprintf(&b, "systemctl is-active --quiet %s || p \"%[1]s is not active, so there is nothing to %s\"\n", op.Unit, op.Verb)
+		}
+	}
+	fmt.Fprintf(&b, "for t in %s; do command -v $t >/dev/null || p \"the program $t is missing; install it\"; done\n", strings.Join(tools, " "))
+	b.WriteString("[ -n \"$HOLDFAST_SSH\" ] || p \"SSH_CONNECTION is not set, so the controller could not be spared\"\n")
+	b.WriteString("echo looked\n")
+	return b.String()
+}
+
+// staging writes and syncs the journal, then arms the dead man. It ends with the
+// word armed. Nothing of the host is changed yet.
+func staging(h Host, p *Plan) string {
+	ops := p.of(h.Name)
+	var b strings.Builder
+	head(&b, h)
+	b.WriteString("set -e\numask 077\nmkdir \"$dir\" || { echo \"refused: $dir exists\"; exit 3; }\n")
+	fmt.Fprintf(&b, "cat >\"$dir/undo.new\" <<'HOLDFAST'\n%sHOLDFAST\nmv \"$dir/undo.new\" \"$dir/undo.sh\"\n", undoing(h, ops))
+	b.WriteString(`trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
+set -- $HOLDFAST_SSH
+case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
+from=$1 port=$4
+`)
+	for _, op := range ops {
+		if op.Cut != nil {
+			fmt.Fprintf(&b, "sed \"s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/\" >\"$dir/%d.nft\" <<'HOLDFAST'\n%sHOLDFAST\nnft -c -f \"$dir/%[1]d.nft\"\n", op.ID, op.ruleset())
+		}
+	}
+	b.WriteString("sync\n")
+	b.WriteString(arming(seconds(p)))
+	b.WriteString("echo armed\n")
+	return b.String()
+}
+
+// seconds rounds up: a dead man must never come before the heal.
+func seconds(p *Plan) int { return int(math.Ceil(p.DeadMan.Seconds())) }
+
+// arming starts the timer: systemd's where it runs, else a shell that outlives
+// the session. A shell is told from another process with its number by its line.
+func arming(after int) string {
+	return fmt.Sprintf(`if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
+	systemd-run --quiet --collect --unit=%s --on-active=%ds --timer-property=AccuracySec=100ms /bin/sh "$dir/undo.sh" deadman
+else
+	setsid sh -c 'echo $$ >"$1/deadman.new"; mv "$1/deadman.new" "$1/deadman.pid"; sleep %[2]d; exec sh "$1/undo.sh" deadman' sh "$dir" </dev/null >/dev/null 2>&1 9>&- &
+	n=0; while [ ! -e "$dir/deadman.pid" ]; do n=$((n+1)); [ $n -lt 200 ] || { echo "the dead man did not start"; exit 4; }; sleep 0.05; done
+fi
+`, deadManUnit, after)
+}
+
+// undoing is undo.sh: it takes back, last first, what the marks say was begun.
+// It may run twice at once or be killed anywhere; the directory goes last.
+func undoing(h Host, ops []Operation) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "PATH=$PATH:/usr/sbin:/sbin\ndir=%s\n[ -d \"$dir\" ] || { echo undone; exit 0; }\nexec 9<\"$dir\"\nflock 9\n[ -e \"$dir/undo.sh\" ] || { echo undone; exit 0; }\nbad=0\n", h.Dir)
+	for _, op := range slices.Backward(ops) {
+		b.WriteString(op.undo())
+	}
+	fmt.Fprintf(&b, `if [ $bad = 1 ]; then echo "undo is not complete; $dir is kept"; exit 5; fi
+if [ "$1" != deadman ]; then
+	if [ -e "$dir/deadman.pid" ]; then
+		pid=$(cat "$dir/deadman.pid")
+		tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$dir" && kill -- "-$pid"
+	elif [ -d /run/systemd/system ]; then
+		systemctl stop %s.timer 2>/dev/null
+	fi
+fi
+rm -rf "$dir"
+echo undone
+`, deadManUnit)
+	return b.String()
+}
+
+// undo takes one operation back, if it was begun. Its mark goes after it.
+func (op Operation) undo() string {
+	var try string
+	switch {
+	case op.Cut != nil:
+		table := fmt.Sprintf("inet %s%d", tablePrefix, op.ID)
+		try = fmt.Sprintf("! nft list table %s >/dev/null 2>&1 || nft delete table %[1]s", table)
+	case op.Verb == "pause":
+		try = "systemctl kill --signal=CONT " + op.Unit
+	default:
+		try = fmt.Sprintf("{ systemctl reset-failed %s 2>/dev/null; systemctl start --no-block %[1]s; }", op.Unit)
+	}
+	return fmt.Sprintf("if [ -e \"$dir/did-%d\" ]; then { %s; } && rm \"$dir/did-%[1]d\" || bad=1; fi\n", op.ID, try)
+}
+
+// do is an operation: its mark, synced, then itself, then the look whether it is so.
+func (op Operation) do() string {
+	mark := fmt.Sprintf(": >\"$dir/did-%d\"\nsync \"$dir/did-%[1]d\" \"$dir\" 2>/dev/null || sync\n", op.ID)
+	switch {
+	case op.Cut != nil:
+		return mark + fmt.Sprintf("nft -f \"$dir/%d.nft\"\nnft list table inet %s%[1]d >/dev/null\n", op.ID, tablePrefix)
+	case op.Verb == "kill":
+		// The stop keeps Restart= from undoing the kill at once.
+		return mark + fmt.Sprintf("systemctl kill --signal=KILL %s\nsystemctl stop %[1]s\n", op.Unit) + still(op.Unit)
+	case op.Verb == "pause":
+		return mark + fmt.Sprintf("systemctl kill --signal=STOP %s\n", op.Unit)
+	default:
+		return mark + fmt.Sprintf("systemctl stop %s\n", op.Unit) + still(op.Unit)
+	}
+}
+
+// still fails when a unit lives that was to end; "! command" would not, under set -e.
+func still(unit string) string {
+	return fmt.Sprintf("if systemctl is-active --quiet %s; then echo \"%[1]s is still active\"; exit 6; fi\n", unit)
+}
+
+// injecting makes the operations of a step on a host. After the dead man came it
+// refuses, for there is no journal any more.
+func injecting(h Host, ops []Operation) string {
+	var b strings.Builder
+	head(&b, h)
+	b.WriteString(locked)
+	b.WriteString("set -e\n")
+	for _, op := range ops {
+		b.WriteString(op.do())
+	}
+	b.WriteString("echo injected\n")
+	return b.String()
+}
+
+const locked = "[ -d \"$dir\" ] && exec 9<\"$dir\" && flock 9 && [ -e \"$dir/undo.sh\" ] || { echo \"refused: $dir is gone; the dead man has undone\"; exit 3; }\n"
+
+// healing takes the operations of one step back and keeps the journal.
+func healing(h Host, ops []Operation) string {
+	var b strings.Builder
+	head(&b, h)
+	b.WriteString(locked + "bad=0\n")
+	for _, op := range slices.Backward(ops) {
+		b.WriteString(op.undo())
+	}
+	b.WriteString("[ $bad = 0 ] && echo healed\n")
+	return b.String()
+}
+
+// undone runs the journal's own undo, whoever wrote it.
+func undone(h Host) string {
+	var b strings.Builder
+	head(&b, h)
+	b.WriteString("if [ -e \"$dir/undo.sh\" ]; then sh \"$dir/undo.sh\"; elif [ -e \"$dir\" ]; then rm -f \"$dir/undo.new\"; rmdir \"$dir\" && echo undone; else echo nothing; fi\n")
+	return b.String()
+}
+
+func head(b *strings.Builder, h Host) {
+	fmt.Fprintf(b, "PATH=$PATH:/usr/sbin:/sbin\ndir=%s\n", h.Dir)
+}

@@ -1,0 +1,668 @@
+# cp-a: look
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+p() { echo "problem: $1"; }
+[ "$(id -u)" = 0 ] || p "the user is not root; log in as root, or set sudo: true"
+[ -e "$dir" ] && p "$dir exists, so a drill is in force or was left behind; type: holdfast drill undo"
+[ -d "$(dirname "$dir")" ] || p "the directory that should hold $dir is missing; set dir"
+nft list tables 2>/dev/null | grep -q ' holdfast_drill_' && p "an nft table holdfast_drill_* exists that is in no journal here; look whose it is and delete it"
+systemctl is-active --quiet etcd.service || p "etcd.service is not active, so there is nothing to pause"
+for t in flock sync setsid nft; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
+[ -n "$HOLDFAST_SSH" ] || p "SSH_CONNECTION is not set, so the controller could not be spared"
+echo looked
+# stage
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+set -e
+umask 077
+mkdir "$dir" || { echo "refused: $dir exists"; exit 3; }
+cat >"$dir/undo.new" <<'HOLDFAST'
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] || { echo undone; exit 0; }
+exec 9<"$dir"
+flock 9
+[ -e "$dir/undo.sh" ] || { echo undone; exit 0; }
+bad=0
+if [ -e "$dir/did-12" ]; then { systemctl kill --signal=CONT etcd.service; } && rm "$dir/did-12" || bad=1; fi
+if [ -e "$dir/did-8" ]; then { ! nft list table inet holdfast_drill_8 >/dev/null 2>&1 || nft delete table inet holdfast_drill_8; } && rm "$dir/did-8" || bad=1; fi
+if [ -e "$dir/did-6" ]; then { ! nft list table inet holdfast_drill_6 >/dev/null 2>&1 || nft delete table inet holdfast_drill_6; } && rm "$dir/did-6" || bad=1; fi
+if [ -e "$dir/did-1" ]; then { ! nft list table inet holdfast_drill_1 >/dev/null 2>&1 || nft delete table inet holdfast_drill_1; } && rm "$dir/did-1" || bad=1; fi
+if [ $bad = 1 ]; then echo "undo is not complete; $dir is kept"; exit 5; fi
+if [ "$1" != deadman ]; then
+	if [ -e "$dir/deadman.pid" ]; then
+		pid=$(cat "$dir/deadman.pid")
+		tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$dir" && kill -- "-$pid"
+	elif [ -d /run/systemd/system ]; then
+		systemctl stop holdfast-drill-undo.timer 2>/dev/null
+	fi
+fi
+rm -rf "$dir"
+echo undone
+HOLDFAST
+mv "$dir/undo.new" "$dir/undo.sh"
+trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
+set -- $HOLDFAST_SSH
+case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
+from=$1 port=$4
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/1.nft" <<'HOLDFAST'
+table inet holdfast_drill_1 {
+	chain input {
+		type filter hook input priority -10; policy accept;
+		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		ip saddr 10.0.2.10 jump cut
+		ip6 saddr fd00:2::11 jump cut
+	}
+	chain output {
+		type filter hook output priority -10; policy accept;
+		@FAMILY@ daddr @CONTROLLER@ tcp sport @PORT@ accept
+		ip daddr 10.0.2.10 jump cut
+		ip6 daddr fd00:2::11 jump cut
+	}
+	chain forward {
+		type filter hook forward priority -10; policy accept;
+		ip saddr 10.0.2.10 jump cut
+		ip6 saddr fd00:2::11 jump cut
+		ip daddr 10.0.2.10 jump cut
+		ip6 daddr fd00:2::11 jump cut
+	}
+	chain cut {
+		meta l4proto != tcp return
+		tcp flags & (syn | ack) != syn return
+		meta l4proto != tcp ct state != new return
+		th dport { 2379, 2380 } meta l4proto tcp counter reject with tcp reset
+		th dport { 2379, 2380 } counter drop
+		th sport { 2379, 2380 } meta l4proto tcp counter reject with tcp reset
+		th sport { 2379, 2380 } counter drop
+	}
+}
+HOLDFAST
+nft -c -f "$dir/1.nft"
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/6.nft" <<'HOLDFAST'
+table inet holdfast_drill_6 {
+	chain input {
+		type filter hook input priority -10; policy accept;
+		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		ip saddr 10.0.2.10 jump cut
+		ip6 saddr fd00:2::11 jump cut
+	}
+	chain output {
+		type filter hook output priority -10; policy accept;
+		@FAMILY@ daddr @CONTROLLER@ tcp sport @PORT@ accept
+	}
+	chain forward {
+		type filter hook forward priority -10; policy accept;
+		ip saddr 10.0.2.10 jump cut
+		ip6 saddr fd00:2::11 jump cut
+	}
+	chain cut {
+		counter reject with icmpx type admin-prohibited
+	}
+}
+HOLDFAST
+nft -c -f "$dir/6.nft"
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/8.nft" <<'HOLDFAST'
+table inet holdfast_drill_8 {
+	chain input {
+		type filter hook input priority -10; policy accept;
+		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		ip saddr 10.0.3.10 jump cut
+	}
+	chain output {
+		type filter hook output priority -10; policy accept;
+		@FAMILY@ daddr @CONTROLLER@ tcp sport @PORT@ accept
+		ip daddr 10.0.3.10 jump cut
+	}
+	chain forward {
+		type filter hook forward priority -10; policy accept;
+		ip saddr 10.0.3.10 jump cut
+		ip daddr 10.0.3.10 jump cut
+	}
+	chain cut {
+		meta l4proto != udp return
+		udp dport != 4789 return
+		counter drop
+	}
+}
+HOLDFAST
+nft -c -f "$dir/8.nft"
+sync
+if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
+	systemd-run --quiet --collect --unit=holdfast-drill-undo --on-active=50s --timer-property=AccuracySec=100ms /bin/sh "$dir/undo.sh" deadman
+else
+	setsid sh -c 'echo $$ >"$1/deadman.new"; mv "$1/deadman.new" "$1/deadman.pid"; sleep 50; exec sh "$1/undo.sh" deadman' sh "$dir" </dev/null >/dev/null 2>&1 9>&- &
+	n=0; while [ ! -e "$dir/deadman.pid" ]; do n=$((n+1)); [ $n -lt 200 ] || { echo "the dead man did not start"; exit 4; }; sleep 0.05; done
+fi
+echo armed
+# inject new
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+set -e
+: >"$dir/did-1"
+sync "$dir/did-1" "$dir" 2>/dev/null || sync
+nft -f "$dir/1.nft"
+nft list table inet holdfast_drill_1 >/dev/null
+echo injected
+# heal
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+bad=0
+if [ -e "$dir/did-1" ]; then { ! nft list table inet holdfast_drill_1 >/dev/null 2>&1 || nft delete table inet holdfast_drill_1; } && rm "$dir/did-1" || bad=1; fi
+[ $bad = 0 ] && echo healed
+# inject site
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+set -e
+: >"$dir/did-6"
+sync "$dir/did-6" "$dir" 2>/dev/null || sync
+nft -f "$dir/6.nft"
+nft list table inet holdfast_drill_6 >/dev/null
+echo injected
+# heal
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+bad=0
+if [ -e "$dir/did-6" ]; then { ! nft list table inet holdfast_drill_6 >/dev/null 2>&1 || nft delete table inet holdfast_drill_6; } && rm "$dir/did-6" || bad=1; fi
+[ $bad = 0 ] && echo healed
+# inject overlay
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+set -e
+: >"$dir/did-8"
+sync "$dir/did-8" "$dir" 2>/dev/null || sync
+nft -f "$dir/8.nft"
+nft list table inet holdfast_drill_8 >/dev/null
+echo injected
+# heal
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+bad=0
+if [ -e "$dir/did-8" ]; then { ! nft list table inet holdfast_drill_8 >/dev/null 2>&1 || nft delete table inet holdfast_drill_8; } && rm "$dir/did-8" || bad=1; fi
+[ $bad = 0 ] && echo healed
+# inject processes
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+set -e
+: >"$dir/did-12"
+sync "$dir/did-12" "$dir" 2>/dev/null || sync
+systemctl kill --signal=STOP etcd.service
+echo injected
+# heal
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+bad=0
+if [ -e "$dir/did-12" ]; then { systemctl kill --signal=CONT etcd.service; } && rm "$dir/did-12" || bad=1; fi
+[ $bad = 0 ] && echo healed
+# cp-b: look
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+p() { echo "problem: $1"; }
+[ "$(id -u)" = 0 ] || p "the user is not root; log in as root, or set sudo: true"
+[ -e "$dir" ] && p "$dir exists, so a drill is in force or was left behind; type: holdfast drill undo"
+[ -d "$(dirname "$dir")" ] || p "the directory that should hold $dir is missing; set dir"
+nft list tables 2>/dev/null | grep -q ' holdfast_drill_' && p "an nft table holdfast_drill_* exists that is in no journal here; look whose it is and delete it"
+systemctl is-active --quiet kube-apiserver.service || p "kube-apiserver.service is not active, so there is nothing to kill"
+for t in flock sync setsid nft; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
+[ -n "$HOLDFAST_SSH" ] || p "SSH_CONNECTION is not set, so the controller could not be spared"
+echo looked
+# stage
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+set -e
+umask 077
+mkdir "$dir" || { echo "refused: $dir exists"; exit 3; }
+cat >"$dir/undo.new" <<'HOLDFAST'
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] || { echo undone; exit 0; }
+exec 9<"$dir"
+flock 9
+[ -e "$dir/undo.sh" ] || { echo undone; exit 0; }
+bad=0
+if [ -e "$dir/did-10" ]; then { { systemctl reset-failed kube-apiserver.service 2>/dev/null; systemctl start --no-block kube-apiserver.service; }; } && rm "$dir/did-10" || bad=1; fi
+if [ -e "$dir/did-4" ]; then { ! nft list table inet holdfast_drill_4 >/dev/null 2>&1 || nft delete table inet holdfast_drill_4; } && rm "$dir/did-4" || bad=1; fi
+if [ -e "$dir/did-2" ]; then { ! nft list table inet holdfast_drill_2 >/dev/null 2>&1 || nft delete table inet holdfast_drill_2; } && rm "$dir/did-2" || bad=1; fi
+if [ $bad = 1 ]; then echo "undo is not complete; $dir is kept"; exit 5; fi
+if [ "$1" != deadman ]; then
+	if [ -e "$dir/deadman.pid" ]; then
+		pid=$(cat "$dir/deadman.pid")
+		tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$dir" && kill -- "-$pid"
+	elif [ -d /run/systemd/system ]; then
+		systemctl stop holdfast-drill-undo.timer 2>/dev/null
+	fi
+fi
+rm -rf "$dir"
+echo undone
+HOLDFAST
+mv "$dir/undo.new" "$dir/undo.sh"
+trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
+set -- $HOLDFAST_SSH
+case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
+from=$1 port=$4
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/2.nft" <<'HOLDFAST'
+table inet holdfast_drill_2 {
+	chain input {
+		type filter hook input priority -10; policy accept;
+		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		ip saddr 10.0.1.10 jump cut
+		ip saddr 10.244.1.0/24 jump cut
+	}
+	chain output {
+		type filter hook output priority -10; policy accept;
+		@FAMILY@ daddr @CONTROLLER@ tcp sport @PORT@ accept
+		ip daddr 10.0.1.10 jump cut
+		ip daddr 10.244.1.0/24 jump cut
+	}
+	chain forward {
+		type filter hook forward priority -10; policy accept;
+		ip saddr 10.0.1.10 jump cut
+		ip saddr 10.244.1.0/24 jump cut
+		ip daddr 10.0.1.10 jump cut
+		ip daddr 10.244.1.0/24 jump cut
+	}
+	chain cut {
+		meta l4proto != tcp return
+		tcp flags & (syn | ack) != syn return
+		meta l4proto != tcp ct state != new return
+		th dport { 2379, 2380 } meta l4proto tcp counter reject with tcp reset
+		th dport { 2379, 2380 } counter drop
+		th sport { 2379, 2380 } meta l4proto tcp counter reject with tcp reset
+		th sport { 2379, 2380 } counter drop
+	}
+}
+HOLDFAST
+nft -c -f "$dir/2.nft"
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/4.nft" <<'HOLDFAST'
+table inet holdfast_drill_4 {
+	chain input {
+		type filter hook input priority -10; policy accept;
+		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+	}
+	chain output {
+		type filter hook output priority -10; policy accept;
+		@FAMILY@ daddr @CONTROLLER@ tcp sport @PORT@ accept
+		ip daddr 10.0.1.10 jump cut
+		ip daddr 10.0.3.10 jump cut
+		ip daddr 10.244.1.0/24 jump cut
+	}
+	chain forward {
+		type filter hook forward priority -10; policy accept;
+		ip daddr 10.0.1.10 jump cut
+		ip daddr 10.0.3.10 jump cut
+		ip daddr 10.244.1.0/24 jump cut
+	}
+	chain cut {
+		counter reject with icmpx type admin-prohibited
+	}
+}
+HOLDFAST
+nft -c -f "$dir/4.nft"
+sync
+if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
+	systemd-run --quiet --collect --unit=holdfast-drill-undo --on-active=50s --timer-property=AccuracySec=100ms /bin/sh "$dir/undo.sh" deadman
+else
+	setsid sh -c 'echo $$ >"$1/deadman.new"; mv "$1/deadman.new" "$1/deadman.pid"; sleep 50; exec sh "$1/undo.sh" deadman' sh "$dir" </dev/null >/dev/null 2>&1 9>&- &
+	n=0; while [ ! -e "$dir/deadman.pid" ]; do n=$((n+1)); [ $n -lt 200 ] || { echo "the dead man did not start"; exit 4; }; sleep 0.05; done
+fi
+echo armed
+# inject new
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+set -e
+: >"$dir/did-2"
+sync "$dir/did-2" "$dir" 2>/dev/null || sync
+nft -f "$dir/2.nft"
+nft list table inet holdfast_drill_2 >/dev/null
+echo injected
+# heal
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+bad=0
+if [ -e "$dir/did-2" ]; then { ! nft list table inet holdfast_drill_2 >/dev/null 2>&1 || nft delete table inet holdfast_drill_2; } && rm "$dir/did-2" || bad=1; fi
+[ $bad = 0 ] && echo healed
+# inject site
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+set -e
+: >"$dir/did-4"
+sync "$dir/did-4" "$dir" 2>/dev/null || sync
+nft -f "$dir/4.nft"
+nft list table inet holdfast_drill_4 >/dev/null
+echo injected
+# heal
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+bad=0
+if [ -e "$dir/did-4" ]; then { ! nft list table inet holdfast_drill_4 >/dev/null 2>&1 || nft delete table inet holdfast_drill_4; } && rm "$dir/did-4" || bad=1; fi
+[ $bad = 0 ] && echo healed
+# inject processes
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+set -e
+: >"$dir/did-10"
+sync "$dir/did-10" "$dir" 2>/dev/null || sync
+systemctl kill --signal=KILL kube-apiserver.service
+systemctl stop kube-apiserver.service
+if systemctl is-active --quiet kube-apiserver.service; then echo "kube-apiserver.service is still active"; exit 6; fi
+echo injected
+# heal
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+bad=0
+if [ -e "$dir/did-10" ]; then { { systemctl reset-failed kube-apiserver.service 2>/dev/null; systemctl start --no-block kube-apiserver.service; }; } && rm "$dir/did-10" || bad=1; fi
+[ $bad = 0 ] && echo healed
+# w-b: look
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+p() { echo "problem: $1"; }
+[ "$(id -u)" = 0 ] || p "the user is not root; log in as root, or set sudo: true"
+[ -e "$dir" ] && p "$dir exists, so a drill is in force or was left behind; type: holdfast drill undo"
+[ -d "$(dirname "$dir")" ] || p "the directory that should hold $dir is missing; set dir"
+nft list tables 2>/dev/null | grep -q ' holdfast_drill_' && p "an nft table holdfast_drill_* exists that is in no journal here; look whose it is and delete it"
+for t in flock sync setsid nft; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
+[ -n "$HOLDFAST_SSH" ] || p "SSH_CONNECTION is not set, so the controller could not be spared"
+echo looked
+# stage
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+set -e
+umask 077
+mkdir "$dir" || { echo "refused: $dir exists"; exit 3; }
+cat >"$dir/undo.new" <<'HOLDFAST'
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] || { echo undone; exit 0; }
+exec 9<"$dir"
+flock 9
+[ -e "$dir/undo.sh" ] || { echo undone; exit 0; }
+bad=0
+if [ -e "$dir/did-5" ]; then { ! nft list table inet holdfast_drill_5 >/dev/null 2>&1 || nft delete table inet holdfast_drill_5; } && rm "$dir/did-5" || bad=1; fi
+if [ -e "$dir/did-3" ]; then { ! nft list table inet holdfast_drill_3 >/dev/null 2>&1 || nft delete table inet holdfast_drill_3; } && rm "$dir/did-3" || bad=1; fi
+if [ $bad = 1 ]; then echo "undo is not complete; $dir is kept"; exit 5; fi
+if [ "$1" != deadman ]; then
+	if [ -e "$dir/deadman.pid" ]; then
+		pid=$(cat "$dir/deadman.pid")
+		tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$dir" && kill -- "-$pid"
+	elif [ -d /run/systemd/system ]; then
+		systemctl stop holdfast-drill-undo.timer 2>/dev/null
+	fi
+fi
+rm -rf "$dir"
+echo undone
+HOLDFAST
+mv "$dir/undo.new" "$dir/undo.sh"
+trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
+set -- $HOLDFAST_SSH
+case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
+from=$1 port=$4
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/3.nft" <<'HOLDFAST'
+table inet holdfast_drill_3 {
+	chain input {
+		type filter hook input priority -10; policy accept;
+		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		ip saddr 10.0.1.10 jump cut
+		ip saddr 10.244.1.0/24 jump cut
+	}
+	chain output {
+		type filter hook output priority -10; policy accept;
+		@FAMILY@ daddr @CONTROLLER@ tcp sport @PORT@ accept
+		ip daddr 10.0.1.10 jump cut
+		ip daddr 10.244.1.0/24 jump cut
+	}
+	chain forward {
+		type filter hook forward priority -10; policy accept;
+		ip saddr 10.0.1.10 jump cut
+		ip saddr 10.244.1.0/24 jump cut
+		ip daddr 10.0.1.10 jump cut
+		ip daddr 10.244.1.0/24 jump cut
+	}
+	chain cut {
+		meta l4proto != tcp return
+		tcp flags & (syn | ack) != syn return
+		meta l4proto != tcp ct state != new return
+		th dport { 2379, 2380 } meta l4proto tcp counter reject with tcp reset
+		th dport { 2379, 2380 } counter drop
+		th sport { 2379, 2380 } meta l4proto tcp counter reject with tcp reset
+		th sport { 2379, 2380 } counter drop
+	}
+}
+HOLDFAST
+nft -c -f "$dir/3.nft"
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/5.nft" <<'HOLDFAST'
+table inet holdfast_drill_5 {
+	chain input {
+		type filter hook input priority -10; policy accept;
+		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+	}
+	chain output {
+		type filter hook output priority -10; policy accept;
+		@FAMILY@ daddr @CONTROLLER@ tcp sport @PORT@ accept
+		ip daddr 10.0.1.10 jump cut
+		ip daddr 10.0.3.10 jump cut
+		ip daddr 10.244.1.0/24 jump cut
+	}
+	chain forward {
+		type filter hook forward priority -10; policy accept;
+		ip daddr 10.0.1.10 jump cut
+		ip daddr 10.0.3.10 jump cut
+		ip daddr 10.244.1.0/24 jump cut
+	}
+	chain cut {
+		counter reject with icmpx type admin-prohibited
+	}
+}
+HOLDFAST
+nft -c -f "$dir/5.nft"
+sync
+if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
+	systemd-run --quiet --collect --unit=holdfast-drill-undo --on-active=50s --timer-property=AccuracySec=100ms /bin/sh "$dir/undo.sh" deadman
+else
+	setsid sh -c 'echo $$ >"$1/deadman.new"; mv "$1/deadman.new" "$1/deadman.pid"; sleep 50; exec sh "$1/undo.sh" deadman' sh "$dir" </dev/null >/dev/null 2>&1 9>&- &
+	n=0; while [ ! -e "$dir/deadman.pid" ]; do n=$((n+1)); [ $n -lt 200 ] || { echo "the dead man did not start"; exit 4; }; sleep 0.05; done
+fi
+echo armed
+# inject new
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+set -e
+: >"$dir/did-3"
+sync "$dir/did-3" "$dir" 2>/dev/null || sync
+nft -f "$dir/3.nft"
+nft list table inet holdfast_drill_3 >/dev/null
+echo injected
+# heal
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+bad=0
+if [ -e "$dir/did-3" ]; then { ! nft list table inet holdfast_drill_3 >/dev/null 2>&1 || nft delete table inet holdfast_drill_3; } && rm "$dir/did-3" || bad=1; fi
+[ $bad = 0 ] && echo healed
+# inject site
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+set -e
+: >"$dir/did-5"
+sync "$dir/did-5" "$dir" 2>/dev/null || sync
+nft -f "$dir/5.nft"
+nft list table inet holdfast_drill_5 >/dev/null
+echo injected
+# heal
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+bad=0
+if [ -e "$dir/did-5" ]; then { ! nft list table inet holdfast_drill_5 >/dev/null 2>&1 || nft delete table inet holdfast_drill_5; } && rm "$dir/did-5" || bad=1; fi
+[ $bad = 0 ] && echo healed
+# cp-c: look
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+p() { echo "problem: $1"; }
+[ "$(id -u)" = 0 ] || p "the user is not root; log in as root, or set sudo: true"
+[ -e "$dir" ] && p "$dir exists, so a drill is in force or was left behind; type: holdfast drill undo"
+[ -d "$(dirname "$dir")" ] || p "the directory that should hold $dir is missing; set dir"
+nft list tables 2>/dev/null | grep -q ' holdfast_drill_' && p "an nft table holdfast_drill_* exists that is in no journal here; look whose it is and delete it"
+systemctl is-active --quiet etcd.service || p "etcd.service is not active, so there is nothing to stop"
+for t in flock sync setsid nft; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
+[ -n "$HOLDFAST_SSH" ] || p "SSH_CONNECTION is not set, so the controller could not be spared"
+echo looked
+# stage
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+set -e
+umask 077
+mkdir "$dir" || { echo "refused: $dir exists"; exit 3; }
+cat >"$dir/undo.new" <<'HOLDFAST'
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] || { echo undone; exit 0; }
+exec 9<"$dir"
+flock 9
+[ -e "$dir/undo.sh" ] || { echo undone; exit 0; }
+bad=0
+if [ -e "$dir/did-11" ]; then { { systemctl reset-failed etcd.service 2>/dev/null; systemctl start --no-block etcd.service; }; } && rm "$dir/did-11" || bad=1; fi
+if [ -e "$dir/did-9" ]; then { ! nft list table inet holdfast_drill_9 >/dev/null 2>&1 || nft delete table inet holdfast_drill_9; } && rm "$dir/did-9" || bad=1; fi
+if [ -e "$dir/did-7" ]; then { ! nft list table inet holdfast_drill_7 >/dev/null 2>&1 || nft delete table inet holdfast_drill_7; } && rm "$dir/did-7" || bad=1; fi
+if [ $bad = 1 ]; then echo "undo is not complete; $dir is kept"; exit 5; fi
+if [ "$1" != deadman ]; then
+	if [ -e "$dir/deadman.pid" ]; then
+		pid=$(cat "$dir/deadman.pid")
+		tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF "$dir" && kill -- "-$pid"
+	elif [ -d /run/systemd/system ]; then
+		systemctl stop holdfast-drill-undo.timer 2>/dev/null
+	fi
+fi
+rm -rf "$dir"
+echo undone
+HOLDFAST
+mv "$dir/undo.new" "$dir/undo.sh"
+trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
+set -- $HOLDFAST_SSH
+case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
+from=$1 port=$4
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/7.nft" <<'HOLDFAST'
+table inet holdfast_drill_7 {
+	chain input {
+		type filter hook input priority -10; policy accept;
+		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		ip saddr 10.0.2.10 jump cut
+		ip6 saddr fd00:2::11 jump cut
+	}
+	chain output {
+		type filter hook output priority -10; policy accept;
+		@FAMILY@ daddr @CONTROLLER@ tcp sport @PORT@ accept
+	}
+	chain forward {
+		type filter hook forward priority -10; policy accept;
+		ip saddr 10.0.2.10 jump cut
+		ip6 saddr fd00:2::11 jump cut
+	}
+	chain cut {
+		counter reject with icmpx type admin-prohibited
+	}
+}
+HOLDFAST
+nft -c -f "$dir/7.nft"
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/9.nft" <<'HOLDFAST'
+table inet holdfast_drill_9 {
+	chain input {
+		type filter hook input priority -10; policy accept;
+		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		ip saddr 10.0.1.10 jump cut
+		ip saddr 10.244.1.0/24 jump cut
+	}
+	chain output {
+		type filter hook output priority -10; policy accept;
+		@FAMILY@ daddr @CONTROLLER@ tcp sport @PORT@ accept
+		ip daddr 10.0.1.10 jump cut
+		ip daddr 10.244.1.0/24 jump cut
+	}
+	chain forward {
+		type filter hook forward priority -10; policy accept;
+		ip saddr 10.0.1.10 jump cut
+		ip saddr 10.244.1.0/24 jump cut
+		ip daddr 10.0.1.10 jump cut
+		ip daddr 10.244.1.0/24 jump cut
+	}
+	chain cut {
+		meta l4proto != udp return
+		udp dport != 4789 return
+		counter drop
+	}
+}
+HOLDFAST
+nft -c -f "$dir/9.nft"
+sync
+if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
+	systemd-run --quiet --collect --unit=holdfast-drill-undo --on-active=50s --timer-property=AccuracySec=100ms /bin/sh "$dir/undo.sh" deadman
+else
+	setsid sh -c 'echo $$ >"$1/deadman.new"; mv "$1/deadman.new" "$1/deadman.pid"; sleep 50; exec sh "$1/undo.sh" deadman' sh "$dir" </dev/null >/dev/null 2>&1 9>&- &
+	n=0; while [ ! -e "$dir/deadman.pid" ]; do n=$((n+1)); [ $n -lt 200 ] || { echo "the dead man did not start"; exit 4; }; sleep 0.05; done
+fi
+echo armed
+# inject site
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+set -e
+: >"$dir/did-7"
+sync "$dir/did-7" "$dir" 2>/dev/null || sync
+nft -f "$dir/7.nft"
+nft list table inet holdfast_drill_7 >/dev/null
+echo injected
+# heal
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+bad=0
+if [ -e "$dir/did-7" ]; then { ! nft list table inet holdfast_drill_7 >/dev/null 2>&1 || nft delete table inet holdfast_drill_7; } && rm "$dir/did-7" || bad=1; fi
+[ $bad = 0 ] && echo healed
+# inject overlay
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+set -e
+: >"$dir/did-9"
+sync "$dir/did-9" "$dir" 2>/dev/null || sync
+nft -f "$dir/9.nft"
+nft list table inet holdfast_drill_9 >/dev/null
+echo injected
+# heal
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+bad=0
+if [ -e "$dir/did-9" ]; then { ! nft list table inet holdfast_drill_9 >/dev/null 2>&1 || nft delete table inet holdfast_drill_9; } && rm "$dir/did-9" || bad=1; fi
+[ $bad = 0 ] && echo healed
+# inject processes
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+set -e
+: >"$dir/did-11"
+sync "$dir/did-11" "$dir" 2>/dev/null || sync
+systemctl stop etcd.service
+if systemctl is-active --quiet etcd.service; then echo "etcd.service is still active"; exit 6; fi
+echo injected
+# heal
+PATH=$PATH:/usr/sbin:/sbin
+dir=/var/lib/holdfast-drill
+[ -d "$dir" ] && exec 9<"$dir" && flock 9 && [ -e "$dir/undo.sh" ] || { echo "refused: $dir is gone; the dead man has undone"; exit 3; }
+bad=0
+if [ -e "$dir/did-11" ]; then { { systemctl reset-failed etcd.service 2>/dev/null; systemctl start --no-block etcd.service; }; } && rm "$dir/did-11" || bad=1; fi
+[ $bad = 0 ] && echo healed
