@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/remote"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 	"github.com/holdfast-ha/holdfast/internal/prove/probe"
 )
@@ -253,6 +254,10 @@ func TestYAMLInGuidesIsAccepted(t *testing.T) {
 			return cfg.Validate()
 		},
 		"docs/guide/drill.md": func(_ *testing.T, data []byte) error {
+			if bytes.Contains(data, []byte("\nhosts:\n")) {
+				_, err := remote.ParseInventory("hosts.yaml", data)
+				return err
+			}
 			_, err := scenario.Parse("drill.yaml", data)
 			return err
 		},
