@@ -60,6 +60,7 @@ type site struct {
 
 // World is two sites, the links between them and an arbiter.
 type World struct {
+	events  int // of this schedule
 	now     time.Duration
 	queue   queue
 	rng     *rand.Rand // nil: every delay is the middle of its range
@@ -115,6 +116,10 @@ func NewWorld() *World {
 	return w
 }
 
+// mostEvents are more than any schedule takes: what goes round in a circle has to
+// end with its seed told, and not with the machine's memory.
+const mostEvents = 1_000_000
+
 // Reset starts a new schedule.
 func (w *World) Reset(shape Shape, rng *rand.Rand) {
 	w.Close()
@@ -122,7 +127,7 @@ func (w *World) Reset(shape Shape, rng *rand.Rand) {
 	w.queue.reset()
 	w.calls, w.messages, w.arena, w.faults = w.calls[:0], w.messages[:0], w.arena[:0], w.faults[:0]
 	w.idSite = append(w.idSite[:0], 0, 0, 1) // 1 is of a, 2 of b
-	w.over = 0
+	w.over, w.events = 0, 0
 	w.uids, w.writes, w.object, w.record, w.arbiter, w.bent = 0, 0, nil, arbiter.Record{}, open, rules{}
 	w.past, w.newest = arbiter.Record{}, arbiter.Record{}
 	w.open = [2][2]bool{{true, true}, {true, true}}
@@ -173,6 +178,10 @@ func (w *World) Run(d time.Duration) {
 	for len(w.queue.heap) > 0 && w.queue.heap[0].at <= end && w.judge.broken == "" {
 		e := w.queue.pop()
 		w.now = e.at
+		if w.events++; w.events > mostEvents {
+			w.breach("more than %d events: something goes round without time passing", mostEvents)
+			return
+		}
 		w.handle(e)
 	}
 	w.now = end
