@@ -200,6 +200,8 @@ func (p *benchedPair) losses(ctx context.Context, rounds int) ([]Row, error) {
 		fmt.Fprintf(os.Stderr, "bench:   leader lost %t: writable after %.0f ms (edit %.0f, start to first write %.0f), paired %.0f ms after the return\n",
 			loseLeader, l.writable, l.edit, l.restart, l.again)
 	}
+	slices.Sort(edits)
+	slices.Sort(restarts)
 	note := fmt.Sprintf("etcd 3.6, SIGKILL of agent and etcd, worst of %d", rounds/2)
 	never := "etcd alone: when the lost member is back"
 	return []Row{
