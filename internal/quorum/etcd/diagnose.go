@@ -4,8 +4,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -17,8 +19,15 @@ const (
 	diagnoseTimeout = 300 * time.Millisecond
 )
 
-// ErrTLS says that a port is there, and a TLS connection to it is not to be had.
+// ErrTLS says that one side refused the other's certificate, or TLS itself. Silence is none: a
+// member that has no leader yet has its client port bound, and serves nobody there.
 var ErrTLS = errors.New("TLS")
+
+// refusesTLS tells a refusal from a connection that was not served, or broke.
+func refusesTLS(err error) bool {
+	var silence net.Error
+	return !(errors.As(err, &silence) && silence.Timeout()) && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET)
+}
 
 // diagnose finds the cause behind an error that names none. gRPC answers
 // "context deadline exceeded" for a refused port and for a wrong certificate
@@ -52,10 +61,16 @@ func tryTLS(host string, cfg *tls.Config) error {
 	}
 	secure := tls.Client(conn, cfg)
 	if err := secure.Handshake(); err != nil {
+		if !refusesTLS(err) {
+			return fmt.Errorf("no TLS with %s: %w", host, err)
+		}
 		return fmt.Errorf("%w with %s: %w", ErrTLS, host, err)
 	}
 	var b [1]byte
 	if _, err := secure.Read(b[:]); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if !refusesTLS(err) {
+			return fmt.Errorf("no TLS with %s: %w", host, err)
+		}
 		return fmt.Errorf("%w with %s: %w; is the certificate one that etcd's client CA signed?", ErrTLS, host, err)
 	}
 	return nil
