@@ -203,6 +203,9 @@ func TestMountsAreNotMoved(t *testing.T) {
 	}
 	mount := func(dir string) {
 		if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal("no tmpfs can be mounted here: ", err)
+			}
 			t.Skip("no tmpfs can be mounted here: ", err)
 		}
 		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
