@@ -23,9 +23,9 @@ func Plan(c *scenario.Case) string {
 	planServers(line, c)
 	planAddress(line, c)
 	planPair(line, c)
-	runs := "two runs"
+	runs := "two runs, " + c.SideWords(false) + " and " + c.SideWords(true)
 	if c.Alone {
-		runs = "one run, with the agents"
+		runs = "one run, " + c.SideWords(true)
 	}
 	line("  phases: baseline %s, hold %s, settle %s; about %s per run, %s", c.Phases.Baseline, c.Phases.Hold, c.Phases.Settle, c.Phases.Baseline+c.Phases.Hold+c.Phases.Settle+startTime(c), runs)
 	line("  faults:")
@@ -47,7 +47,7 @@ func Plan(c *scenario.Case) string {
 	planAddressBounds(line, c)
 	planPairBounds(line, c)
 	if c.Compare != nil {
-		line("  with the agents no path may be out longer than without them by more than %s", c.Compare.Tolerance)
+		line("  %s no path may be out longer than %s by more than %s", c.SideWords(true), c.SideWords(false), c.Compare.Tolerance)
 	}
 	return b.String()
 }
@@ -152,12 +152,12 @@ func planExpectation(line func(string, ...any), c *scenario.Case, e scenario.Exp
 	case scenario.RoleClean:
 		line("      no gap over %s%s", cmp.Or(e.Gap, time.Second), planCounts(e))
 		if e.Without != "" {
-			planWindow(line, c, e, "without the agents", e.Without)
+			planWindow(line, c, e, c.SideWords(false), e.Without)
 		}
 		planAfter(line, e)
 	case scenario.RoleAffected:
-		planWindow(line, c, e, "with the agents", e.Window)
-		planWindow(line, c, e, "without them", cmp.Or(e.Without, e.Window))
+		planWindow(line, c, e, c.SideWords(true), e.Window)
+		planWindow(line, c, e, c.SideWords(false), cmp.Or(e.Without, e.Window))
 		planAfter(line, e)
 	}
 }

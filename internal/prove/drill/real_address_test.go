@@ -17,9 +17,9 @@ import (
 const realAddress = `version: 1
 name: real-address
 title: The agent that holds the address is killed, then the machine of the next one is switched off
-lab: {preset: lan, sites: [{name: a, nodes: 4}, {name: b}]}
+lab: {preset: lan, sites: [{name: a, nodes: 3}, {name: b}]}
 agents: vip
-vip: {nodes: [a2, a3, a4], moves: {min: 2, max: 2}}
+vip: {nodes: [a2, a3], moves: {min: 2, max: 2}}
 phases: {baseline: 2s, hold: 9s, settle: 3s}
 faults:
   - name: killed
@@ -39,7 +39,8 @@ variants:
 `
 
 // The real agents on real machines: the observer on the link sees who answers, and
-// what comes back after a loss of power has forgotten the address.
+// what comes back after a loss of power has forgotten the address. There are two
+// machines, so that each fault leaves one to take over and no race decides which.
 func TestRealAddress(t *testing.T) {
 	needLab(t)
 	s, err := scenario.Parse("real-address.yaml", []byte(realAddress))
@@ -69,8 +70,8 @@ func TestRealAddress(t *testing.T) {
 			t.Errorf("nothing says that the address left %s", node)
 		}
 	}
-	if !saw(record.KindAnswering, "a4") && !saw(record.KindAnswering, "a2") {
-		t.Error("nothing says who answered in the end")
+	if !saw(record.KindAnswering, "a2") {
+		t.Error("nothing says that a2 answered in the end")
 	}
 	journal, err := os.ReadFile(filepath.Join(out, runsDir, "main-with", record.JournalFile))
 	if err != nil {

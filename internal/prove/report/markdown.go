@@ -45,7 +45,8 @@ func mdReasons(b *bytes.Buffer, reasons []string) {
 }
 
 func mdVariants(b *bytes.Buffer, list []section) {
-	b.WriteString("| Position | Without the agents | With the agents | Moves | Verdict |\n|---|---:|---:|---:|---|\n")
+	sides := sidesOf(list)
+	fmt.Fprintf(b, "| Position | %s | %s | Moves | Verdict |\n|---|---:|---:|---:|---|\n", md(sides.Without), md(sides.With))
 	for _, row := range variantRows(list) {
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", md(row.Name), row.Without, row.With, row.Moves, row.Verdict.Words())
 	}

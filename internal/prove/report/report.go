@@ -76,7 +76,10 @@ type Variant struct {
 // Run is one pass through the phases of a scenario.
 type Run struct {
 	// Agents says whether the agents ran.
-	Agents  bool      `json:"agents"`
+	Agents bool `json:"agents"`
+	// Side names the run for people: "with the agents", or what a scenario has in
+	// their place. "" is taken for the agents.
+	Side    string    `json:"side,omitempty"`
 	Started time.Time `json:"started"`
 	Verdict Verdict   `json:"verdict"`
 	Reasons []string  `json:"reasons,omitempty"`

@@ -146,7 +146,9 @@ func (s *sheet) labelColumn() {
 	}
 	s.plotL = s.labelX + math.Min(room, 190) + 12
 	if !s.narrow { // the heading of a panel stands in the same column
-		s.plotL = math.Max(s.plotL, s.pad+svg.Width("Without the agents", 15)*1.15+14)
+		for _, run := range s.section.runs() {
+			s.plotL = math.Max(s.plotL, s.pad+svg.Width(run.heading(), 15)*1.15+14)
+		}
 	}
 }
 

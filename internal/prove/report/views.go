@@ -22,6 +22,7 @@ type sectionView struct {
 	Reasons  []string
 	Runs     []runView
 	Variants []variantRow  // in the main section: all of them
+	Sides    sides         // the headings of their columns
 	Sites    template.HTML // the diagram
 	Wide     template.HTML
 	Narrow   template.HTML
@@ -89,7 +90,7 @@ func sectionViews(r *Report) []sectionView {
 		v.Wide = inline(r, s, Picture{id: "w" + strconv.Itoa(i)})
 		v.Narrow = inline(r, s, Picture{id: "n" + strconv.Itoa(i), Width: 400})
 		if i == 0 && len(list) > 1 {
-			v.Variants = variantRows(list)
+			v.Variants, v.Sides = variantRows(list), sidesOf(list)
 		}
 		views = append(views, v)
 	}
@@ -160,6 +161,17 @@ func moveFacts(run *Run) []fact {
 		list = append(list, fact{"Requests in flight hit", strconv.Itoa(run.Inflight)})
 	}
 	return list
+}
+
+// sides are the headings of the two sides of a report.
+type sides struct{ Without, With string }
+
+func sidesOf(list []section) sides {
+	var runs []*Run
+	for _, s := range list {
+		runs = append(runs, s.Without, s.With)
+	}
+	return sides{brief(sideHeading(false, runs...), 60), brief(sideHeading(true, runs...), 60)}
 }
 
 func variantRows(list []section) []variantRow {
@@ -252,6 +264,7 @@ func windowFacts(s section) []fact {
 // matrix is the longest gap by client site and target.
 type matrix struct {
 	Both    bool
+	Sides   sides
 	Targets []string
 	Rows    []matrixRow
 }
@@ -265,7 +278,7 @@ type matrixRow struct {
 type matrixCell struct{ Text, Level string }
 
 func matrixOf(r *Report, s section) matrix {
-	m := matrix{Both: len(s.runs()) == 2}
+	m := matrix{Both: len(s.runs()) == 2, Sides: sidesOf([]section{s})}
 	run := s.judged()
 	if run == nil {
 		return m

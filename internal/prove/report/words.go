@@ -117,7 +117,17 @@ func list(items []string) string {
 
 // heading names a run.
 func (run *Run) heading() string {
-	if run.Agents {
+	return sideHeading(run.Agents, run)
+}
+
+// sideHeading names the runs of one side, by the first of them that says how.
+func sideHeading(agents bool, runs ...*Run) string {
+	for _, run := range runs {
+		if run != nil && run.Agents == agents && run.Side != "" {
+			return strings.ToUpper(run.Side[:1]) + run.Side[1:]
+		}
+	}
+	if agents {
 		return "With the agents"
 	}
 	return "Without the agents"

@@ -104,7 +104,7 @@ func variant(g group) report.Variant {
 		r := Run(g.without)
 		unlike(&r)
 		v.Without = &r
-		take(&v, r, "without the agents: ")
+		take(&v, r, g.c.SideWords(false)+": ")
 	}
 	if g.with != nil {
 		r := Run(g.with)
@@ -112,7 +112,7 @@ func variant(g group) report.Variant {
 		take(&v, r, "")
 	}
 	if g.c.Compare != nil && told(v.With) && told(v.Without) {
-		for _, reason := range compare(v.With, v.Without, g.c.Compare.Tolerance) {
+		for _, reason := range compare(g.c, v.With, v.Without) {
 			v.Verdict = worse(v.Verdict, report.Fail)
 			v.Reasons = append(v.Reasons, reason)
 		}

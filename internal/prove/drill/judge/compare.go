@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/record"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
@@ -14,8 +13,8 @@ import (
 // compare lists the paths that were worse off with the agents: whose total
 // outage while the fault was in force, by upper bounds, exceeds that of the
 // run without by more than the tolerance.
-func compare(with, without *report.Run, tolerance time.Duration) []string {
-	tolerance = cmp.Or(tolerance, defaultTolerance)
+func compare(c *scenario.Case, with, without *report.Run) []string {
+	tolerance := cmp.Or(c.Compare.Tolerance, defaultTolerance)
 	before := map[string]float64{}
 	for _, p := range without.Paths {
 		before[p.Name] = outageDuring(p, hold(without))
@@ -27,7 +26,7 @@ func compare(with, without *report.Run, tolerance time.Duration) []string {
 			continue
 		}
 		if is := outageDuring(p, hold(with)); is > was+millis(tolerance) {
-			out = append(out, fmt.Sprintf("%s: out for %s with the agents and %s without; they made it worse", p.Name, secs(is), secs(was)))
+			out = append(out, fmt.Sprintf("%s: out for %s %s and %s %s, which is worse", p.Name, secs(is), c.SideWords(true), secs(was), c.SideWords(false)))
 		}
 	}
 	return out

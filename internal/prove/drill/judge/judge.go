@@ -48,6 +48,9 @@ func Run(rec *record.Record) report.Run {
 		Faults:  j.faults(),
 		Events:  j.events(),
 	}
+	if rec.Case.Remedy != (scenario.Remedy{}) {
+		j.out.Side = rec.Case.SideWords(rec.Run.Agents)
+	}
 	j.judgePaths()
 	j.recovery()
 	j.moves()

@@ -26,6 +26,7 @@ type Case struct {
 	Gateway    []string      `yaml:"gateway,omitempty"`
 	Agents     Agents        `yaml:"agents"`
 	Alone      bool          `yaml:"alone,omitempty"`
+	Remedy     Remedy        `yaml:"remedy,omitempty"`
 	Balance    Balance       `yaml:"balance,omitempty"`
 	Slices     Slices        `yaml:"slices,omitempty"`
 	VIP        VIP           `yaml:"vip,omitempty"`
@@ -95,6 +96,10 @@ func (s *Scenario) Case(name string) (*Case, error) {
 		Expect:   either(v.Expect, s.Expect),
 		Moves:    s.Moves,
 		Compare:  cmp.Or(v.Compare, s.Compare),
+		Remedy:   s.Remedy,
+	}
+	if v.Remedy != nil {
+		c.Remedy = *v.Remedy
 	}
 	if v.Moves != nil {
 		c.Moves = *v.Moves

@@ -36,7 +36,9 @@ type Scenario struct {
 	Agents Agents `yaml:"agents,omitempty"`
 	// Alone leaves out the run without the agents, for a fault that hits nothing
 	// but them.
-	Alone   bool    `yaml:"alone,omitempty"`
+	Alone bool `yaml:"alone,omitempty"`
+	// Remedy says how the two runs differ where that is no agent.
+	Remedy  Remedy  `yaml:"remedy,omitempty"`
 	Balance Balance `yaml:"balance,omitempty"`
 	Slices  Slices  `yaml:"slices,omitempty"`
 	// VIP is an address that several machines may hold.
@@ -252,6 +254,7 @@ type Variant struct {
 	Slices     *Slices           `yaml:"slices,omitempty"`
 	VIP        *VIP              `yaml:"vip,omitempty"`
 	Pair       *Pair             `yaml:"pair,omitempty"`
+	Remedy     *Remedy           `yaml:"remedy,omitempty"`
 	Lab        *Lab              `yaml:"lab,omitempty"`
 	Phases     Phases            `yaml:"phases,omitempty"`
 	Faults     []Step            `yaml:"faults,omitempty"`

@@ -60,7 +60,7 @@ func (s *Scenario) checkVariant(v Variant) error {
 
 // Validate reports the first mistake of a resolved case.
 func (c *Case) Validate() error {
-	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkAgents, c.checkKubernetes, c.checkVIP, c.checkPair, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
+	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkAgents, c.checkKubernetes, c.checkVIP, c.checkPair, c.Remedy.check, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
 		if err := check(); err != nil {
 			return err
 		}

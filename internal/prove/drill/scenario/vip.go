@@ -122,12 +122,22 @@ const (
 	// DefaultAdvert is the default of `holdfast vip`.
 	DefaultAdvert = 100 * time.Millisecond
 	// BestBackup is the priority of the machine that takes over first: the second
-	// of Nodes. The first has 10 more, the third 10 less.
+	// of Nodes. The first has 10 more, and each further one backupStep less.
 	BestBackup = 200
+	// backupStep keeps the skews of two backups 16 ms apart where adverts come every
+	// 100 ms. Closer together, the scheduler of a busy machine decides which of them
+	// takes over, and a move that nobody asked for follows when the better one is
+	// heard.
+	backupStep = 40
 )
 
 // Priority is that of the machine at a place of Nodes, from 0.
-func (v VIP) Priority(place int) int { return BestBackup + 10 - 10*place }
+func (v VIP) Priority(place int) int {
+	if place == 0 {
+		return BestBackup + 10
+	}
+	return max(1, BestBackup-backupStep*(place-1))
+}
 
 // PeerAdvert is the time between two adverts of the run without the agents.
 func (v VIP) PeerAdvert() time.Duration {
