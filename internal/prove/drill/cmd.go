@@ -37,7 +37,7 @@ Exit code 0: passed. 1: failed. 2: inconclusive, or wrong usage.`,
 }
 
 func listCommand() *cobra.Command {
-	var sample bool
+	var sample, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the scenarios that are built in",
@@ -47,24 +47,12 @@ func listCommand() *cobra.Command {
 				_, err := cmd.OutOrStdout().Write(scenario.Sample)
 				return err
 			}
-			return list(cmd.OutOrStdout())
+			return list(cmd.OutOrStdout(), asJSON)
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the list as JSON, with what each takes")
 	cmd.Flags().BoolVar(&sample, "sample", false, "print a commented scenario that uses every key")
 	return cmd
-}
-
-func list(out io.Writer) error {
-	for _, name := range scenario.Names() {
-		s, err := scenario.Load(name)
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(out, "%-18s %s\n%-18s variants: %s\n", s.Name, s.Title, "", strings.Join(s.VariantNames(), ", ")); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func planCommand() *cobra.Command {

@@ -27,7 +27,7 @@ func Plan(c *scenario.Case) string {
 	if c.Alone {
 		runs = "one run, " + c.SideWords(true)
 	}
-	line("  phases: baseline %s, hold %s, settle %s; about %s per run, %s", c.Phases.Baseline, c.Phases.Hold, c.Phases.Settle, c.Phases.Baseline+c.Phases.Hold+c.Phases.Settle+startTime(c), runs)
+	line("  phases: baseline %s, hold %s, settle %s; about %s per run, %s", c.Phases.Baseline, c.Phases.Hold, c.Phases.Settle, lasts(c), runs)
 	line("  faults:")
 	for _, a := range timetable(c.Faults, c.Phases.Hold) {
 		if a.undo {
