@@ -35,9 +35,14 @@ func (c *clusterFlags) bind(f *pflag.FlagSet) {
 
 func (c *clusterFlags) given() bool { return c.kubeconfig != "" || c.inCluster }
 
-// facts reads the cluster without a bundle.
-func (c *clusterFlags) facts(ctx context.Context, e etcdFlags) (*fact.Facts, error) {
+// facts reads the cluster without a bundle, and beside it those of its machines.
+func (c *clusterFlags) facts(ctx context.Context, e etcdFlags, machines []string) (*fact.Facts, error) {
 	feed := source.NewFeed("the cluster", source.DefaultLimits())
+	for _, path := range machines {
+		if err := feed.Add(path); err != nil {
+			return nil, err
+		}
+	}
 	m, err := c.collect(ctx, feed)
 	if err != nil {
 		return nil, err

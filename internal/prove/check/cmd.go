@@ -44,21 +44,23 @@ type options struct {
 func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "check [TARGET]",
+		Use:   "check [TARGET...]",
 		Short: "Find the single points of failure that are visible beforehand",
 		Long: `Find the single points of failure that are visible beforehand.
 
 TARGET is a directory of manifests, a file of them, a bundle of "check collect",
 or the directory it unpacks to. With --node it is the machine itself, whose
 settings are read: kubelet, static pods, keepalived, HAProxy, FRR and others. With
---kubeconfig it is a live cluster, of which lists are read and no Secret.
+--kubeconfig it is a live cluster, of which lists are read and no Secret. Several
+TARGETs are parts of one cluster, such as the bundles of its machines beside the
+live cluster's or its bundle.
 
 A rule whose facts are not there is not evaluated, and says what it needs. Each
 finding says what a fault will do, for how long, and which drill proves it.
 
 Exit code 0: nothing found that counts. 1: something was. 2: part of what was
 given could not be read, or wrong usage.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.demo {
 				return o.showDemo(cmd, args)
@@ -183,26 +185,21 @@ func (o *options) audit() (s audit.Options, err error) {
 }
 
 func (o *options) read(ctx context.Context, args []string) (*fact.Facts, error) {
-	target := ""
-	if len(args) > 0 {
-		target = args[0]
-	}
 	switch {
-	case o.cluster.given() && (target != "" || o.node):
-		return nil, errors.New("check: a live cluster and another target; give one of them")
+	case o.cluster.given() && o.node:
+		return nil, errors.New("check: --node: reads this machine alone; beside a live cluster give bundles of machines: holdfast check collect --node -o NODE.tgz")
 	case o.cluster.given():
-		return o.cluster.facts(ctx, o.etcd)
+		return o.cluster.facts(ctx, o.etcd, args)
 	case o.etcd.given() && !o.node:
 		return nil, errors.New("check: --etcd-endpoints: asks living members, and TARGET is a recording; give --kubeconfig or --node")
-	case o.node && target == "":
-		target = "/"
-	case target == "":
+	case o.node && len(args) > 1:
+		return nil, fmt.Errorf("check: --node %s: one machine has one root; collect the others into bundles", args[1])
+	case o.node:
+		return nodeFacts(ctx, append(args, "/")[0], o.etcd)
+	case len(args) == 0:
 		return nil, errors.New("check: no target; name a directory, a file or a bundle, or give --node or --kubeconfig")
 	}
-	if o.node {
-		return nodeFacts(ctx, target, o.etcd)
-	}
-	return source.Open(target, source.DefaultLimits())
+	return source.OpenAll(args, source.DefaultLimits())
 }
 
 func (o *options) print(w io.Writer, write format.Writer, r *audit.Report) error {

@@ -26,7 +26,7 @@ func nextCommand() *cobra.Command {
 	var o options
 	var t turn.Options
 	cmd := &cobra.Command{
-		Use:   "next [TARGET]",
+		Use:   "next [TARGET...]",
 		Short: "Say which node may go down now, and why not the others",
 		Long: `Say which node may go down now, and why not the others.
 
@@ -39,7 +39,6 @@ forbids it, and every Service has a ready pod on another node.
 is as old as what was read: a live cluster (--kubeconfig) is the target to ask.
 
 Exit code 0: the node that is named may. 1: none may now. 2: could not tell.`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			facts, err := o.read(cmd.Context(), args)
 			if err != nil {

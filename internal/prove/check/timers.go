@@ -22,7 +22,7 @@ import (
 func timersCommand() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "timers [TARGET]",
+		Use:   "timers [TARGET...]",
 		Short: "List every detector between a fault and a client, with its window",
 		Long: `List every detector between a fault and a client, with its window.
 
@@ -33,7 +33,6 @@ paths that no detector covers, by the rules that say so, and what could not be t
 
 Exit code 0: all that was given could be read. 2: part of it could not, or no detector
 was found.`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			facts, err := o.read(cmd.Context(), args)
 			if err != nil {

@@ -20,6 +20,10 @@ func (f *Feed) File(name string, data []byte) error {
 	return f.r.visit(entry{name: name, size: int64(len(data)), mode: fs.FileMode(0o600), r: bytes.NewReader(data)})
 }
 
+// Add takes all files of a bundle or directory: those of the cluster's machines beside
+// the live cluster.
+func (f *Feed) Add(path string) error { return f.r.target(path) }
+
 // Close returns the facts.
 func (f *Feed) Close(m Manifest) (*fact.Facts, error) {
 	if err := f.r.manifest("bundle.json", m); err != nil {

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,18 +49,31 @@ func (r *reader) manifest(name string, m Manifest) error {
 	if m.Version != Version {
 		return fmt.Errorf("version %d: only %d is known here; collect it again", m.Version, Version)
 	}
-	r.facts.Collected, r.facts.Server = m.Collected, m.Server
+	if m.Server != "" || r.facts.Collected.IsZero() { // of a cluster and its machines the cluster's counts
+		r.facts.Collected = m.Collected
+	}
+	r.facts.Server = cmp.Or(m.Server, r.facts.Server)
 	for key, s := range m.States {
 		state, err := fact.ParseState(s.State)
 		if err != nil {
 			return fmt.Errorf("states: %s: %w", key, err)
 		}
-		r.stated[key] = fact.Known{State: state, Why: s.Why}
+		r.state(key, fact.Known{State: state, Why: s.Why})
 		if state == fact.Unknown {
 			r.problem(name, fmt.Errorf("%s: could not be read: %s", key, s.Why))
 		}
 	}
 	return nil
+}
+
+// state notes what a target says of a kind or part. Of several targets one may have
+// what another looked for in vain, and what one could not read is not known.
+func (r *reader) state(key string, k fact.Known) {
+	old, ok := r.stated[key]
+	if ok && r.from != "" && (old.State == fact.Unknown || old.State == fact.Present && k.State == fact.Absent) {
+		return
+	}
+	r.stated[key] = k
 }
 
 func (r *reader) probes(e entry) error {
@@ -89,6 +103,9 @@ func (r *reader) etcd(e entry) error {
 		return err
 	}
 	for i := range list.Members {
+		if id := list.Members[i].ID; r.from != "" && id != "" && slices.ContainsFunc(r.facts.Etcd.Items, func(m fact.Item[fact.EtcdMember]) bool { return m.Object.ID == id }) {
+			continue // the members told each machine the same
+		}
 		r.facts.Etcd.Add(&list.Members[i], at.Field("members", fmt.Sprint(i)))
 	}
 	return nil
@@ -140,7 +157,7 @@ func nodeFile(name string) (node, file string) {
 
 func (r *reader) nodeFile(e entry) error {
 	node, file := nodeFile(e.name)
-	if node == "" {
+	if node == "" || r.elsewhere(node) {
 		return nil
 	}
 	data, err := r.whole(e, r.limits.NodeFile, errNodeFile)
@@ -156,6 +173,24 @@ func (r *reader) nodeFile(e entry) error {
 	}
 	r.facts.Files.Add(&fact.File{Node: node, Path: file, Data: redact(data), Mode: uint32(e.mode.Perm())}, at)
 	return nil
+}
+
+// elsewhere says that a machine is in a target that was read before, and notes so
+// once for each.
+func (r *reader) elsewhere(node string) bool {
+	first, ok := r.nodesFrom[node]
+	if !ok {
+		r.nodesFrom[node] = r.from
+		return false
+	}
+	if first == r.from {
+		return false
+	}
+	if !r.twice[r.from+"\x00"+node] {
+		r.twice[r.from+"\x00"+node] = true
+		r.problem(r.from, fmt.Errorf("machine %s is in %s as well, which is taken; give one of them, or /etc/hostname of each its own name", node, first))
+	}
+	return true
 }
 
 // staticPodDirs are where kubelets look for static pods, by distribution.

@@ -17,28 +17,50 @@ import (
 // directory, or one file of manifests. An error means that nothing could be read;
 // what could not be read of it is among the facts' Problems.
 func Open(path string, limits Limits) (*fact.Facts, error) {
-	info, err := os.Stat(path)
+	t, origin, err := treeOf(path, limits)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, plain(err))
-	}
-	origin := "the directory " + path
-	var t tree = directory{path}
-	switch {
-	case info.IsDir():
-	case isArchive(path):
-		origin, t = "the bundle "+path, archive{path, limits.Total}
-	case info.Mode().IsRegular():
-		origin, t = "the file "+path, single{path}
-	default:
-		return nil, fmt.Errorf("read %s: %w", path, errKind)
+		return nil, err
 	}
 	f, err := read(t, origin, limits)
-	if err == nil && info.IsDir() {
-		f.Root = filepath.ToSlash(path)
-	} else if err == nil {
-		f.Root = rootOfFile(path)
+	if err != nil {
+		return nil, err
 	}
-	return f, err
+	f.Root = rootOfFile(path)
+	if _, ok := t.(directory); ok {
+		f.Root = filepath.ToSlash(path)
+	}
+	return f, nil
+}
+
+// OpenAll is Open on parts of one cluster: its bundle, and those of its machines. A
+// machine that is in two of them is a Problem, and the first one is taken.
+func OpenAll(paths []string, limits Limits) (*fact.Facts, error) {
+	if len(paths) == 1 {
+		return Open(paths[0], limits)
+	}
+	r := newReader(strings.Join(paths, ", "), limits)
+	for _, path := range paths {
+		if err := r.target(path); err != nil {
+			return nil, err
+		}
+	}
+	return r.finish(), nil
+}
+
+// treeOf is what a path leads to, and what people call it.
+func treeOf(path string, limits Limits) (t tree, origin string, err error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, "", fmt.Errorf("read %s: %w", path, plain(err))
+	case info.IsDir():
+		return directory{path}, "the directory " + path, nil
+	case isArchive(path):
+		return archive{path, limits.Total}, "the bundle " + path, nil
+	case info.Mode().IsRegular():
+		return single{path}, "the file " + path, nil
+	}
+	return nil, "", fmt.Errorf("read %s: %w", path, errKind)
 }
 
 // rootOfFile is what the names in a file are below of: a bundle's are below the
@@ -85,6 +107,11 @@ type reader struct {
 	// broken are the kinds that could not be read whole, and why.
 	broken map[fact.Kind]string
 	more   int
+	// from is the target that is being read, where there are several; nodesFrom are
+	// those in which a machine was first.
+	from      string
+	nodesFrom map[string]string
+	twice     map[string]bool
 	// objectsRead are sums of all objects, to know one that comes again.
 	objectsRead map[uint64]struct{}
 	seed        maphash.Seed
@@ -94,15 +121,34 @@ func newReader(origin string, limits Limits) *reader {
 	return &reader{
 		facts: &fact.Facts{Origin: origin, Ignored: map[string]int{}}, limits: limits, left: limits.Total,
 		stated: map[string]fact.Known{}, broken: map[fact.Kind]string{},
-		objectsRead: map[uint64]struct{}{}, seed: maphash.MakeSeed(),
+		nodesFrom: map[string]string{}, twice: map[string]bool{}, objectsRead: map[uint64]struct{}{}, seed: maphash.MakeSeed(),
 	}
 }
 
 func read(t tree, origin string, limits Limits) (*fact.Facts, error) {
 	r := newReader(origin, limits)
-	err := t.walk(r.visit, r.bad)
-	if err != nil && r.files == 0 {
+	if err := r.tree(t, origin); err != nil {
 		return nil, err
+	}
+	return r.finish(), nil
+}
+
+// target reads one of several.
+func (r *reader) target(path string) error {
+	t, origin, err := treeOf(path, r.limits)
+	if err != nil {
+		return err
+	}
+	r.from = path
+	return r.tree(t, origin)
+}
+
+// tree reads all files of one target. An error says that there was none.
+func (r *reader) tree(t tree, origin string) error {
+	before := r.files
+	err := t.walk(r.visit, r.bad)
+	if err != nil && r.files == before {
+		return err
 	}
 	if err != nil {
 		// All that was read stands, but nobody knows what is missing.
@@ -111,7 +157,7 @@ func read(t tree, origin string, limits Limits) (*fact.Facts, error) {
 			r.broken[k] = err.Error()
 		}
 	}
-	return r.finish(), nil
+	return nil
 }
 
 // finish declares what is known and what is not.
