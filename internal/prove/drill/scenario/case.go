@@ -218,7 +218,12 @@ func (c *Case) ExpectationOf(p Path) Expectation {
 }
 
 func (e Expectation) matches(p Path) bool {
-	return has(e.Sites, p.Site) && has(e.Clusters, p.Cluster) && has(e.Kinds, p.Kind) && has(e.Modes, p.Mode)
+	return has(e.Sites, p.Site) && e.asks(p) && has(e.Clusters, p.Cluster) && has(e.Kinds, p.Kind) && has(e.Modes, p.Mode)
+}
+
+// asks says whether the server of p is one of the targets.
+func (e Expectation) asks(p Path) bool {
+	return has(e.Targets, p.Target) || p.Target == p.Site && slices.Contains(e.Targets, targetOwn)
 }
 
 // has says whether list names v; an empty list names everything.
@@ -245,8 +250,8 @@ func (c *Case) product(set Paths) []Path {
 	var out []Path
 	for _, site := range either(set.Sites, c.SiteNames()) {
 		for _, cluster := range either(set.Clusters, c.ClusterNames()) {
-			for _, target := range either(set.Targets, []string{"own"}) {
-				if target == "own" && len(set.Sites) == 0 && !slices.Contains(c.MemberSites(cluster), site) {
+			for _, target := range either(set.Targets, []string{targetOwn}) {
+				if target == targetOwn && len(set.Sites) == 0 && !slices.Contains(c.MemberSites(cluster), site) {
 					continue
 				}
 				for _, kind := range either(set.Kinds, etcdKinds) {
@@ -266,7 +271,7 @@ func newPath(set Paths, site, cluster, target, kind, mode string) Path {
 		server = apiserverGroup
 	}
 	shown := server + "@" + target
-	if target == "own" || target == site {
+	if target == targetOwn || target == site {
 		target, shown = site, server
 	}
 	if slices.Contains(roles, target) {

@@ -193,8 +193,10 @@ const (
 type Expectation struct {
 	// Role is affected (whole again within Window while the fault is in
 	// force), clean (no gap over Gap), control (must never fail) or info.
-	Role     string   `yaml:"role"`
-	Sites    []string `yaml:"sites,omitempty"`
+	Role  string   `yaml:"role"`
+	Sites []string `yaml:"sites,omitempty"`
+	// Targets are as in [Paths]: "own" is the server of the client's own site.
+	Targets  []string `yaml:"targets,omitempty"`
 	Clusters []string `yaml:"clusters,omitempty"`
 	Kinds    []string `yaml:"kinds,omitempty"`
 	Modes    []string `yaml:"modes,omitempty"`

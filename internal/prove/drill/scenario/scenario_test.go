@@ -11,7 +11,7 @@ func TestEmbeddedScenariosParse(t *testing.T) {
 	want := []string{
 		"apiserver-hang", "balance-all-down", "balance-blackholed", "balance-calm", "balance-frozen", "balance-killed", "balance-rolling", "balance-unready",
 		"bgp-agent-restarted", "bgp-apiserver-killed", "bgp-drain", "bgp-node-dead",
-		"etcd-headless", "flap", "one-way", "orphan-zone",
+		"cut-established", "cut-new", "etcd-headless", "flap", "one-way", "orphan-zone",
 		"pair-agent-killed", "pair-arbiter-down", "pair-arbiter-down-then-loss", "pair-blind-site", "pair-both-down", "pair-double-failure",
 		"pair-frozen-leader", "pair-planned", "pair-site-cut", "pair-site-loss", "partial-split", "partial-split-kubernetes", "site-loss", "slices-agent-killed",
 		"vip-agent-frozen", "vip-agent-killed", "vip-api-down", "vip-apiserver-dead", "vip-apiserver-hung", "vip-balance-pair", "vip-etcd-stalls", "vip-handover",
@@ -166,7 +166,7 @@ func TestMistakesGetOneLine(t *testing.T) {
 		{"self link", "to: b", "to: a", `x.yaml: variants[0]: faults[0]: cuts[0]: to: "a" is also from:; a link joins two sites`},
 		{"no leader", "{main: a}", "{}", `x.yaml: variants[0]: leaders: cluster "main" has no starting leader; add main: SITE`},
 		{"unknown role", "role: clean", "role: cleen", `x.yaml: variants[0]: expect[0].role: "cleen" is unknown; choose one of affected, clean, control, info`},
-		{"unknown window", "role: clean", "role: affected, window: soon", `x.yaml: variants[0]: expect[0].window: "soon" is unknown; choose one of balance, balance-refused, balance-served, balance-unready, bgp-bfd, bgp-check, bgp-closed, bgp-drain, bgp-health, bgp-hold, election, etcd-balance, flap, pair-booted, pair-followed, pair-given-up, pair-led, pair-return, pair-waits, service-adopt, service-silent, service-split, service-stalled, takeover, vip-health, vip-lease, vip-refused, vip-resigned, vip-silent, vip-silent-peer, never, any`},
+		{"unknown window", "role: clean", "role: affected, window: soon", `x.yaml: variants[0]: expect[0].window: "soon" is unknown; choose one of ` + strings.Join(Windows(), ", ") + `, never, any`},
 		{"variant twice", "leaders: {main: a}}]", "leaders: {main: a}}, {name: main, leaders: {main: b}}]", `x.yaml: variants[1].name: "main" is given twice; rename one`},
 		{"late origin", "{name: f,", "{name: f, at: 3s,", `x.yaml: variants[0]: faults[0].at: 3s; the first fault is the origin of time, write at: 0s or leave it out`},
 		{"endless flap", "{name: f,", "{name: f, for: 4s, every: 4s,", `x.yaml: variants[0]: faults[0]: every: 4s with for: 4s never heals; choose a for: that is shorter`},
@@ -177,7 +177,7 @@ func TestMistakesGetOneLine(t *testing.T) {
 		{"two intervals", "role: clean}]", "role: clean}]\npaths: [{sites: [a], kinds: [put]}, {sites: [a], kinds: [get], interval: 1s}]", `x.yaml: variants[0]: paths: client a asks main in site a at two intervals or timeouts; give them one`},
 		{"nothing expected", "expect: [{role: clean}]", "expect: []", `x.yaml: variants[0]: expect: is empty; say who may notice what, such as {role: clean}`},
 		{"nothing judged", "role: clean", "role: info", `x.yaml: variants[0]: expect: no path is affected or clean; add an entry such as {role: clean}, else nothing is judged`},
-		{"fits no path", "role: clean}", "role: clean}, {role: clean, kinds: [watch], modes: [new]}", `x.yaml: variants[0]: expect[1]: clean fits no path; change its sites, clusters, kinds or modes, or add such paths`},
+		{"fits no path", "role: clean}", "role: clean}, {role: clean, kinds: [watch], modes: [new]}", `x.yaml: variants[0]: expect[1]: clean fits no path; change its sites, targets, clusters, kinds or modes, or add such paths`},
 		{"judged already", "role: clean}", "role: clean}, {role: affected, sites: [b], window: takeover}", `x.yaml: variants[0]: expect[1]: affected fits only paths that earlier entries judge; move it up or remove it`},
 		{"two documents", "version: 1", "version: 1\n---\nversion: 1", `x.yaml:2: a second document starts here; keep one document per file`},
 	} {

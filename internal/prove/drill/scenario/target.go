@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// targetOwn is the target of a path to the server of the client's own site.
+const targetOwn = "own"
+
 // TargetBalance is the target of a path through the balancer of its node.
 const TargetBalance = "balance"
 

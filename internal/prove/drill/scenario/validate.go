@@ -294,7 +294,7 @@ func (c *Case) checkJudged() error {
 			return slices.ContainsFunc(c.Expect[:i], func(e Expectation) bool { return e.matches(p) })
 		}
 		if !slices.ContainsFunc(c.Paths, fits) {
-			return fmt.Errorf("expect[%d]: %s fits no path; change its sites, clusters, kinds or modes, or add such paths", i, e.Role)
+			return fmt.Errorf("expect[%d]: %s fits no path; change its sites, targets, clusters, kinds or modes, or add such paths", i, e.Role)
 		}
 		if !slices.ContainsFunc(c.Paths, func(p Path) bool { return fits(p) && !earlier(p) }) {
 			return fmt.Errorf("expect[%d]: %s fits only paths that earlier entries judge; move it up or remove it", i, e.Role)
@@ -337,6 +337,7 @@ func (c *Case) checkExpectation(e Expectation) error {
 		given, from []string
 	}{
 		{"sites", e.Sites, c.SiteNames()},
+		{"targets", e.Targets, slices.Concat(c.SiteNames(), roles, []string{targetOwn})},
 		{"clusters", e.Clusters, c.ClusterNames()},
 		{"kinds", e.Kinds, allKinds},
 		{"modes", e.Modes, allModes},

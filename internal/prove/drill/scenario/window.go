@@ -173,6 +173,8 @@ var windows = map[string]func(Timers) Window{
 
 	"etcd-balance": leaderless,
 
+	"kept-silent": keptSilent,
+
 	"vip-silent":      silent,
 	"vip-silent-peer": silentPeer,
 	"vip-lease":       leased,
@@ -305,7 +307,7 @@ func (c *Case) TimersOf(cluster string) Timers {
 // to count.
 func (c *Case) WindowOf(p Path, name string) (Window, error) {
 	t := c.TimersOf(p.Cluster)
-	if p.Balanced() || p.InPod() || p.Addressed() {
+	if p.Balanced() || p.InPod() || p.Addressed() || IsAPI(p.Kind) {
 		t.Kept, t.Interval, t.Timeout = p.Kept(), p.Interval, p.Timeout
 		t.Spread = p.Addressed() && c.VIP.Anycast()
 	}
