@@ -20,6 +20,7 @@ func TestKeepalivedConfigGolden(t *testing.T) {
 }
 
 func TestHAProxyConfigGolden(t *testing.T) {
+	golden(t, "haproxy-plain.cfg", []byte(plainConfig([]string{"10.77.1.11:6443", "10.77.2.11:6443"})))
 	golden(t, "haproxy.cfg", []byte(haproxyConfig([]string{"10.77.1.11:6443", "10.77.2.11:6443"})))
 }
 

@@ -137,6 +137,9 @@ func (e *engine) agentCommand(p scenario.Process) ([]string, error) {
 	if p.Kind() == scenario.AgentPair || p.Kind() == scenario.AgentArbiter {
 		return e.pairCommand(p)
 	}
+	if p.IsBalancer() && e.balancedByHAProxy() {
+		return e.plainCommand(p)
+	}
 	kind := kindOf(p)
 	file, err := e.configFile(agentName(p)+".yaml", kind.config(e, p))
 	if err != nil {

@@ -138,6 +138,8 @@ func balanceWords(profile string) string {
 		return "balancers that check by TCP connect every 20 s with 15 s of patience and reset nothing (profile anchors)"
 	case scenario.ProfileSeed:
 		return "balancers that ask /readyz every 5 s with 3 s of patience (profile seed)"
+	case scenario.ProfileHAProxy:
+		return "HAProxy whose check is a TCP connect every 3 s that has to fail three times"
 	case scenario.ProfileNone:
 		return "no balancers; kubelet and kube-proxy ask the apiserver of their own site"
 	}
@@ -161,7 +163,7 @@ func balanceMessage(msg string, keys map[string]string) string {
 // beside its log, for people.
 func (e *engine) keepStatus(ctx context.Context) {
 	for _, p := range e.agentProcesses() {
-		if !p.IsBalancer() {
+		if !p.IsBalancer() || e.balancedByHAProxy() {
 			continue
 		}
 		text, err := e.askStatus(ctx, p.Site)

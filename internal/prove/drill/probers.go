@@ -123,6 +123,9 @@ func (e *engine) probeTarget(name string, p scenario.Path) (probe.Target, error)
 			Labels: map[string]string{"site": p.Site},
 		}, nil
 	}
+	if p.Kind == scenario.KindConnect {
+		return e.connectTarget(name, p)
+	}
 	m := e.members[scenario.Process{Cluster: p.Cluster, Site: p.Target}]
 	if m == nil {
 		return probe.Target{}, fmt.Errorf("path %s: cluster %s has no member in site %s", p.Name, p.Cluster, p.Target)
@@ -135,6 +138,18 @@ func (e *engine) probeTarget(name string, p scenario.Path) (probe.Target, error)
 	return probe.Target{
 		Name: name, URL: "etcd://" + host, Interval: p.Interval, Timeout: p.Timeout,
 		TLS:    &probe.TLS{CA: pki.CA, Cert: pki.ClientCert, Key: pki.ClientKey},
+		Labels: map[string]string{"site": p.Site},
+	}, nil
+}
+
+// connectTarget opens a connection to an apiserver and says nothing.
+func (e *engine) connectTarget(name string, p scenario.Path) (probe.Target, error) {
+	server := e.apiservers[p.Target]
+	if server == nil {
+		return probe.Target{}, fmt.Errorf("path %s: there is no apiserver in site %s", p.Name, p.Target)
+	}
+	return probe.Target{
+		Name: name, URL: "tcp://" + server.Address(), Interval: p.Interval, Timeout: p.Timeout,
 		Labels: map[string]string{"site": p.Site},
 	}, nil
 }

@@ -66,7 +66,7 @@ func (a action) cuts() []lab.Cut {
 			Name: fmt.Sprintf("%s/%d", a.name(), i+1),
 			From: c.From, To: c.To, OneWay: c.OneWay,
 			State: lab.CutState(c.State), Proto: lab.CutProto(c.Proto), Ports: c.Ports,
-			Action: lab.CutAction(c.Action),
+			Action: lab.CutAction(c.Action), Via: c.Via,
 		}
 	}
 	for _, node := range a.step.Off {
@@ -121,7 +121,7 @@ func (a action) struck(c *scenario.Case) (links []report.Link, sites []string) {
 		from, to := siteOf(cut.From), siteOf(cut.To)
 		for _, other := range c.SiteNames() {
 			if other != from && (to == "" || other == to) {
-				links = append(links, report.Link{From: from, To: other, OneWay: cut.OneWay})
+				links = append(links, report.Link{From: from, To: other, OneWay: cut.OneWay || cut.Via != ""})
 			}
 		}
 	}

@@ -63,6 +63,12 @@ type Cut struct {
 	Proto  CutProto  `json:"proto,omitempty"`
 	Ports  []uint16  `json:"ports,omitempty"` // of either end
 	Action CutAction `json:"action,omitempty"`
+	// Via is a third site, whose router gets the packets that travel from From
+	// to To while answers come directly. It is a strict firewall: what belongs
+	// to no connection that it has seen open is dropped. So ping and the
+	// handshake work from From, and data does not; nothing works from To but
+	// what needs no answer. From and To are sites, the rest is left out.
+	Via string `json:"via,omitempty"`
 }
 
 // Applied is a cut in force.
@@ -80,6 +86,9 @@ func (c Cut) String() string {
 	c = c.withDefaults()
 	var b strings.Builder
 	b.WriteString(c.route())
+	if c.Via != "" {
+		b.WriteString(" via " + c.Via)
+	}
 	if c.State != StateAll {
 		b.WriteString(" " + string(c.State))
 	}
@@ -101,7 +110,7 @@ func (c Cut) String() string {
 // route is "a-b", "a>b", "a" (isolated) or "a>" (sends nothing).
 func (c Cut) route() string {
 	switch {
-	case c.OneWay:
+	case c.OneWay, c.Via != "":
 		return c.From + ">" + c.To
 	case c.To == "":
 		return c.From
@@ -148,6 +157,9 @@ func (c Cut) check(p plan) error {
 	}
 	if slices.Contains(c.Ports, 0) {
 		return fmt.Errorf("cut %s gives port 0: use 1 to 65535", c.route())
+	}
+	if c.Via != "" {
+		return c.checkDetour(p)
 	}
 	return c.checkEnds(p)
 }

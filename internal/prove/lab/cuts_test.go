@@ -46,6 +46,8 @@ func TestCuts(t *testing.T) {
 		{cut: Cut{From: "a", To: "b", Ports: []uint16{2380}, OneWay: true, Action: ActionReset},
 			forth: open(KindFlow, KindKept, KindNew, KindUDP, KindUDP6, KindVXLAN),
 			back:  open(KindFlow, KindKept, KindNew, KindUDP, KindUDP6, KindVXLAN)},
+		{cut: Cut{From: "a", To: "b", Via: "c"}, forth: open(KindDial, KindFlow, KindPing, KindUDP, KindUDP6, KindVXLAN),
+			back: open(KindFlow, KindUDP, KindUDP6, KindVXLAN)},
 		{cut: Cut{From: "b"}, forth: open(), back: open()},
 		{cut: Cut{From: "a1"}, forth: open(), back: open()},
 		{cut: Cut{From: "a1", To: "a2"}, from: "a1", to: "a2", forth: open(), back: open()},

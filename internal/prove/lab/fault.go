@@ -162,6 +162,14 @@ func (l *Lab) applyRules(cuts []Applied, generation uint32) error {
 		}
 		undo = append(undo, func() { _ = r.load(old) })
 	}
+	before := l.Cuts()
+	if err := l.turn(before, cuts); err != nil {
+		_ = l.turn(cuts, before)
+		for _, f := range undo {
+			f()
+		}
+		return err
+	}
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -26,7 +26,7 @@ const (
 )
 
 // kinds are measured between all nodes; "tcp/PORT" and "udp/PORT" only where a
-// cut of ports is in force.
+// cut of ports is in force, "dial" and "ping" only across a detour.
 var kinds = []Kind{KindUDP, KindUDP6, KindFlow, KindVXLAN, KindNew, KindKept}
 
 // Matrix says which node reaches which, by kind.
@@ -112,6 +112,9 @@ func expected(p plan, cuts []Applied) Matrix {
 			for _, k := range kinds {
 				c.Open[k] = linked && !blocked(p, cuts, x, y, k)
 			}
+			for _, k := range detourKinds(cuts, x, y) {
+				c.Open[k] = linked && !blocked(p, cuts, x, y, k)
+			}
 			for _, k := range portKinds(p, cuts, x, y) {
 				c.Open[k] = false
 			}
@@ -129,12 +132,15 @@ func blocked(p plan, cuts []Applied, x, y nodePlan, k Kind) bool {
 // both directions, whoever opened the connection; a cut of new connections
 // needs only the opener's.
 func (c Cut) blocks(p plan, x, y nodePlan, k Kind) bool {
+	if c.Via != "" {
+		return c.stopsDetoured(x, y, k)
+	}
 	there, back := c.takes(p, x, y), c.takes(p, y, x)
 	if !c.selects(k) {
 		return false
 	}
 	switch k {
-	case KindNew:
+	case KindNew, KindDial, KindPing:
 		return c.State == StateAll && (there || back) || c.State == StateNew && there
 	case KindKept:
 		return c.State != StateNew && (there || back)
@@ -149,8 +155,10 @@ func (c Cut) blocks(p plan, x, y nodePlan, k Kind) bool {
 func (c Cut) selects(k Kind) bool {
 	udp, port := true, uint16(echoPort)
 	switch k {
-	case KindNew, KindKept:
+	case KindNew, KindKept, KindDial:
 		udp = false
+	case KindPing:
+		return c.Proto == ProtoAll && len(c.Ports) == 0
 	case KindVXLAN:
 		port = vxlanPort
 	}

@@ -175,6 +175,10 @@ func (p *prober) try(ctx context.Context, x, y *Node, k Kind, patience time.Dura
 		open = flow != nil && p.send(ctx, flow)
 	case KindKept:
 		open = kept != nil && kept.echo(ctx) > 0
+	case KindDial:
+		open = p.handshake(ctx, x, echoAddr(y.ip4))
+	case KindPing:
+		open = p.ping(ctx, x, y.ip4)
 	case KindNew:
 		if conn, err := p.dial(ctx, x, "tcp4", echoAddr(y.ip4)); err == nil {
 			open = newSession(conn).echo(ctx) > 0

@@ -71,6 +71,10 @@ type ruleWriter struct {
 
 // cut adds the rules of one cut: jumps that say where, a chain that says what.
 func (w *ruleWriter) cut(n int, c Applied) {
+	if c.Via != "" {
+		w.strict(n, c)
+		return
+	}
 	from, _ := w.plan.end(c.From)
 	to := end{}
 	if c.To != "" {

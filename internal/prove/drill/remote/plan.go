@@ -165,6 +165,9 @@ func (b *builder) cut(s *Step, c scenario.Cut) error {
 	if c.State == "established" {
 		return fmt.Errorf("cuts.state: established cannot be told apart on a host whose connections are older than the drill; choose all or new")
 	}
+	if c.Via != "" {
+		return fmt.Errorf("cuts.via: a detour is made by routers, which are no hosts of the inventory; drill it in the lab, or by hand with --observe-only")
+	}
 	from, to, err := b.ends(c)
 	if err != nil {
 		return err

@@ -90,7 +90,7 @@ func TestGolden(t *testing.T) {
 func TestWhatOnlyALabCanDo(t *testing.T) {
 	for name, want := range map[string]string{
 		"flap": "every: cannot", "vip-node-returns": "off: cannot", "pair-planned": "claim: cannot", "bgp-drain": "drain: cannot",
-		"vip-agent-killed": "is no site or host",
+		"vip-agent-killed": "is no site or host", "nat-asymmetric": "cuts.via: a detour",
 	} {
 		if _, err := build(t, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", name, err, want)

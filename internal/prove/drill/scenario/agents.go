@@ -64,7 +64,8 @@ type Balance struct {
 	Spread bool `yaml:"spread,omitempty"`
 	// Without is the profile of the run without the agents: anchors (TCP
 	// connect every 20 s with 15 s of patience, nothing is reset; the default),
-	// seed (/readyz every 5 s with 3 s), or none (no balancers at all, the default
+	// seed (/readyz every 5 s with 3 s), haproxy (HAProxy with its plain check, a TCP
+	// connect every 3 s that has to fail three times), or none (no balancers at all, the default
 	// with kubernetes: kubelet and kube-proxy of a node then ask the apiserver of
 	// their own site).
 	Without string `yaml:"without,omitempty"`
@@ -85,6 +86,7 @@ type Bounds struct {
 const (
 	ProfileAnchors = "anchors"
 	ProfileSeed    = "seed"
+	ProfileHAProxy = "haproxy"
 	ProfileNone    = "none"
 )
 

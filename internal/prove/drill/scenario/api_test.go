@@ -122,7 +122,7 @@ func TestMistakesWithAPIServersGetOneLine(t *testing.T) {
 		{"unready site", "[apiserver/b]", "[b]", `faults[0]: unready: "b" is no apiserver; write apiserver/SITE`},
 		{"cluster called apiserver", "{main: a}", "{apiserver: a}, clusters: [{name: apiserver}]", `clusters: "apiserver" is what faults call the apiserver of a site; rename the cluster`},
 		{"site called balance", "apiservers: true", "apiservers: true\nlab: {sites: [{name: a}, {name: b}, {name: balance}]}", `lab.sites: "balance" is a word for targets; rename the site`},
-		{"profile", "agents: balance", "agents: balance\nbalance: {without: haproxy}", `balance.without: "haproxy" is unknown; choose one of anchors, seed`},
+		{"profile", "agents: balance", "agents: balance\nbalance: {without: nginx}", `balance.without: "nginx" is unknown; choose one of anchors, seed, haproxy, none`},
 		{"bounds", "agents: balance", "agents: balance\nbalance: {resets: {min: 2, max: 1}}", "balance.resets: min 2 max 1; write 0 ≤ min ≤ max"},
 		{"etcd check", "agents: balance", "agents: balance\netcdCheck: 1h", "etcdCheck: 1h0m0s is out of range; choose up to 1m"},
 		{"failed of an affected path", "role: clean", "role: affected, window: balance", "expect[0].failed, gaps: they bound clean paths, not affected ones; remove them"},

@@ -267,7 +267,7 @@ func (c *Case) product(set Paths) []Path {
 
 func newPath(set Paths, site, cluster, target, kind, mode string) Path {
 	server := cluster
-	if IsAPI(kind) {
+	if IsAPI(kind) || kind == KindConnect {
 		server = apiserverGroup
 	}
 	shown := server + "@" + target
@@ -289,7 +289,7 @@ func modesOf(kind string, modes []string) []string {
 	if strings.HasSuffix(kind, "watch") {
 		return []string{"stream"}
 	}
-	if kind == KindUDP {
+	if kind == KindUDP || kind == KindConnect {
 		return []string{"new"}
 	}
 	return either(modes, []string{"new", "reused"})

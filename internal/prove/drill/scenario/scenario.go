@@ -156,6 +156,10 @@ type Cut struct {
 	Proto  string   `yaml:"proto,omitempty"`
 	Ports  []uint16 `yaml:"ports,omitempty"`
 	Action string   `yaml:"action,omitempty"`
+	// Via makes it a detour: packets From → To travel through the router of this
+	// third site, which drops what belongs to no connection that it saw open,
+	// while answers come directly. Ping and the handshake work, data does not.
+	Via string `yaml:"via,omitempty"`
 }
 
 // Paths is a set of client paths: the product of its lists.
@@ -170,11 +174,12 @@ type Paths struct {
 	Clusters []string `yaml:"clusters,omitempty"`
 	// Kinds are put, get (linearizable), serializable, watch for etcd, and what
 	// a kubelet asks an apiserver: api-get (its Node), api-put (renew its
-	// Lease), api-watch (a Service that changes ten times a second), and web (a
+	// Lease), api-watch (a Service that changes ten times a second), connect (a TCP
+	// handshake with a site's apiserver, as a check that sends nothing has it), and web (a
 	// page of the Service behind a gateway); write puts a key of its own each time, which
 	// is looked for at the end; of the held address udp (a datagram)
 	// and echo (a line over TCP). Modes are new and reused. A watch is always a
-	// stream, a datagram always new.
+	// stream, a datagram and a handshake always new.
 	Kinds    []string      `yaml:"kinds,omitempty"`
 	Modes    []string      `yaml:"modes,omitempty"`
 	Interval time.Duration `yaml:"interval,omitempty"`

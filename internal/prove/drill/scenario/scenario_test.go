@@ -11,7 +11,7 @@ func TestEmbeddedScenariosParse(t *testing.T) {
 	want := []string{
 		"apiserver-hang", "balance-all-down", "balance-blackholed", "balance-calm", "balance-frozen", "balance-killed", "balance-rolling", "balance-unready",
 		"bgp-agent-restarted", "bgp-apiserver-killed", "bgp-drain", "bgp-node-dead",
-		"cut-established", "cut-new", "etcd-headless", "flap", "one-way", "orphan-zone",
+		"cut-established", "cut-new", "etcd-headless", "flap", "nat-asymmetric", "one-way", "orphan-zone",
 		"pair-agent-killed", "pair-arbiter-down", "pair-arbiter-down-then-loss", "pair-blind-site", "pair-both-down", "pair-double-failure",
 		"pair-frozen-leader", "pair-planned", "pair-site-cut", "pair-site-loss", "partial-split", "partial-split-kubernetes", "site-loss", "slices-agent-killed",
 		"vip-agent-frozen", "vip-agent-killed", "vip-api-down", "vip-apiserver-dead", "vip-apiserver-hung", "vip-balance-pair", "vip-etcd-stalls", "vip-handover",

@@ -12,7 +12,7 @@ var (
 	nameForm  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 	etcdKinds = []string{"put", "get", "serializable", "watch"} // by default
 	apiKinds  = []string{"api-get", "api-put", "api-watch"}
-	allKinds  = slices.Concat(etcdKinds, apiKinds, []string{kindWeb, KindUDP, KindEcho, KindWrite})
+	allKinds  = slices.Concat(etcdKinds, apiKinds, []string{kindWeb, KindUDP, KindEcho, KindWrite, KindConnect})
 	allModes  = []string{"new", "reused", "stream"}
 	allRoles  = []string{RoleAffected, RoleClean, RoleControl, RoleInfo}
 	allStates = []string{"", "all", "new", "established"}
@@ -192,6 +192,9 @@ func (c *Case) checkCut(cut Cut) error {
 			return err
 		}
 	}
+	if cut.Via != "" {
+		return c.checkDetour(cut)
+	}
 	if cut.From == cut.To {
 		return fmt.Errorf("to: %q is also from:; a link joins two sites", cut.To)
 	}
@@ -225,6 +228,7 @@ func (c *Case) checkPaths() error {
 			oneOf(at+".kinds", p.Kind, allKinds),
 			oneOf(at+".modes", p.Mode, allModes),
 			c.checkServer(at, p),
+			c.checkConnect(at, p),
 			c.checkAddressed(at, p),
 			c.checkClient(at, p),
 		} {
@@ -244,7 +248,7 @@ func (c *Case) checkPaths() error {
 func (c *Case) checkProducts() error {
 	groups := map[[3]string][]Path{}
 	for _, p := range c.Paths {
-		if IsHTTP(p.Kind) || p.Addressed() {
+		if IsHTTP(p.Kind) || p.Kind == KindConnect || p.Addressed() {
 			continue // each kind is a target of its own for the prober
 		}
 		key := [3]string{p.Site, p.Cluster, p.Target}

@@ -50,13 +50,13 @@ func (b Balance) check() error {
 			return err
 		}
 	}
-	return oneOf("balance.without", b.Without, []string{"", ProfileAnchors, ProfileSeed, ProfileNone})
+	return oneOf("balance.without", b.Without, []string{"", ProfileAnchors, ProfileSeed, ProfileHAProxy, ProfileNone})
 }
 
 // checkServer refuses a path whose server the lab does not have.
 func (c *Case) checkServer(at string, p Path) error {
 	switch {
-	case !IsHTTP(p.Kind) && !slices.Contains(roles, p.Target) && slices.Contains(c.SiteNames(), p.Target) && !slices.Contains(c.MemberSites(p.Cluster), p.Target):
+	case !IsHTTP(p.Kind) && p.Kind != KindConnect && !slices.Contains(roles, p.Target) && slices.Contains(c.SiteNames(), p.Target) && !slices.Contains(c.MemberSites(p.Cluster), p.Target):
 		return fmt.Errorf("%s.targets: %s has no member of %s; choose one of %s", at, p.Target, p.Cluster, strings.Join(c.MemberSites(p.Cluster), ", "))
 	case IsAPI(p.Kind) && !c.APIServers:
 		return fmt.Errorf("%s.kinds: %s has no apiserver to ask; add apiservers: true", at, p.Kind)
