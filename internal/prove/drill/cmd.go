@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
+	"github.com/holdfast-ha/holdfast/internal/prove/drill/logstore"
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab"
 	"github.com/holdfast-ha/holdfast/internal/prove/report"
@@ -32,7 +33,7 @@ scenario runs without and with the agents, and one report shows both.
 
 Exit code 0: passed. 1: failed. 2: inconclusive, or wrong usage.`,
 	}
-	cmd.AddCommand(listCommand(), planCommand(), runCommand(), judgeCommand(), reportCommand(), compareCommand(), undoCommand())
+	cmd.AddCommand(listCommand(), planCommand(), runCommand(), judgeCommand(), reportCommand(), compareCommand(), undoCommand(), logstore.Command())
 	return cmd
 }
 

@@ -159,6 +159,7 @@ func (e *engine) build(ctx context.Context) error {
 		e.awaitZoned,
 		e.startGateways,
 		e.awaitMirrored,
+		e.startStores,
 		e.startProbers,
 		e.startRouteProber,
 		e.warmUp,
@@ -221,6 +222,7 @@ func (e *engine) settle(ctx context.Context) error {
 		return err
 	}
 	until(ctx, wholeWithin, func() bool { return e.coldPath(isAwaited(e.c)) == "" && e.isPaired() })
+	e.noteStores(ctx)
 	return ctx.Err()
 }
 

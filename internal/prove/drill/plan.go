@@ -23,6 +23,7 @@ func Plan(c *scenario.Case) string {
 	planServers(line, c)
 	planAddress(line, c)
 	planPair(line, c)
+	planStores(line, c)
 	runs := "two runs, " + c.SideWords(false) + " and " + c.SideWords(true)
 	if c.Alone {
 		runs = "one run, " + c.SideWords(true)

@@ -126,6 +126,9 @@ func (e *engine) probeTarget(name string, p scenario.Path) (probe.Target, error)
 	if p.Kind == scenario.KindConnect {
 		return e.connectTarget(name, p)
 	}
+	if p.Target == scenario.TargetStore {
+		return e.storeTarget(name, p), nil
+	}
 	m := e.members[scenario.Process{Cluster: p.Cluster, Site: p.Target}]
 	if m == nil {
 		return probe.Target{}, fmt.Errorf("path %s: cluster %s has no member in site %s", p.Name, p.Cluster, p.Target)

@@ -103,6 +103,7 @@ func (g group) figures(v report.Variant) map[string]float64 {
 		maps.Copy(figures, addressNumbers(side.rec, side.run.Paths))
 		maps.Copy(figures, hopNumbers(side.rec))
 		maps.Copy(figures, pairNumbers(side.rec, side.run.Paths))
+		maps.Copy(figures, storeNumbers(side.rec))
 		for name, value := range figures {
 			out[prefixOf(v)+side.name+"_"+name] = value
 		}

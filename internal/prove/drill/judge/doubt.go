@@ -15,7 +15,7 @@ func (j *run) doubts() []string {
 	if j.rec.Run.Injected.IsZero() {
 		out = append(out, "no fault was injected")
 	}
-	return slices.Concat(out, j.unsteady(), j.absent(), j.unseen(), j.starved(), j.unwatched())
+	return slices.Concat(out, j.unsteady(), j.absent(), j.unseen(), j.starved(), j.unwatched(), j.unstored())
 }
 
 // unsteady answers the first question.

@@ -89,7 +89,7 @@ func (j *run) conclude(doubts []string) {
 	if reason := j.movesOutOfBounds(); reason != "" {
 		failed = append(failed, reason)
 	}
-	failed = slices.Concat(failed, j.balancersOutOfBounds(), j.endpointsOutOfBounds(), j.nodesOutOfBounds(), j.addressOutOfBounds(), j.hopsOutOfBounds(), j.pairOutOfBounds())
+	failed = slices.Concat(failed, j.balancersOutOfBounds(), j.endpointsOutOfBounds(), j.nodesOutOfBounds(), j.addressOutOfBounds(), j.hopsOutOfBounds(), j.pairOutOfBounds(), j.storesOutOfBounds())
 	if len(failed) > 0 {
 		j.out.Verdict, j.out.Reasons = report.Fail, append(failed, notes...)
 		return

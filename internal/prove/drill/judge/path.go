@@ -179,6 +179,11 @@ func (j *run) judgeClean(p *report.Path, path scenario.Path, e scenario.Expectat
 	case e.Without == scenario.Half:
 		j.judgeHalf(p, samples)
 		return
+	case e.Without == scenario.Never:
+		if j.judgeNever(p, path, e, samples); p.Verdict == report.Pass && !j.whole(samples) {
+			p.Verdict, p.Reason = report.Fail, "not whole at the end of the settle phase"
+		}
+		return
 	default:
 		p.Verdict = report.NotApplicable
 		return

@@ -110,8 +110,8 @@ func (c *collector) send(ctx context.Context, p peer, batch []line) error {
 	return nil
 }
 
-// queue is what waits for one store. Beyond maxWaiting the newest are refused,
-// so that what a store has of an origin has no holes but at its end.
+// queue is what waits for one store. What comes beyond maxWaiting is dropped, and
+// shows as a hole: fewer lines than the number of the last.
 type queue struct {
 	mu    sync.Mutex
 	lines []line

@@ -42,9 +42,9 @@ func pair(t *testing.T, mode string, patience time.Duration, cutOff bool) *httpt
 	return server
 }
 
-func query(t *testing.T, server *httptest.Server) (int, map[string]tally, string) {
+func query(t *testing.T, server *httptest.Server) (int, map[string]Tally, string) {
 	t.Helper()
-	resp, err := http.Get(server.URL + pathQuery)
+	resp, err := http.Get(server.URL + Query)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,14 +53,14 @@ func query(t *testing.T, server *httptest.Server) (int, map[string]tally, string
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out map[string]tally
+	var out map[string]Tally
 	_ = json.Unmarshal(data, &out) // an error is text
 	return resp.StatusCode, out, string(data)
 }
 
 func TestQueryAsksAllShards(t *testing.T) {
 	code, got, text := query(t, pair(t, Sharded, time.Minute, false))
-	want := map[string]tally{"a": {2, 2}, "b": {2, 2}}
+	want := map[string]Tally{"a": {2, 2}, "b": {2, 2}}
 	if code != http.StatusOK || !reflect.DeepEqual(got, want) {
 		t.Errorf("%d %s, want 200 with %v", code, text, want)
 	}
@@ -82,7 +82,7 @@ func TestQueryFailsWhole(t *testing.T) {
 
 func TestZonedQueryAsksItsOwnStoreAlone(t *testing.T) {
 	code, got, text := query(t, pair(t, Zoned, time.Minute, true))
-	if want := map[string]tally{"a": {1, 2}}; code != http.StatusOK || !reflect.DeepEqual(got, want) {
+	if want := map[string]Tally{"a": {1, 2}}; code != http.StatusOK || !reflect.DeepEqual(got, want) {
 		t.Errorf("%d %s, want 200 with %v", code, text, want)
 	}
 }

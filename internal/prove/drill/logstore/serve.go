@@ -15,7 +15,7 @@ import (
 // Paths of a store.
 const (
 	pathLines = "/lines" // POST stores a batch, GET tells what this shard has
-	pathQuery = "/query" // GET tells what all of them have
+	Query     = "/query" // GET tells what all of them have
 )
 
 // node is the store of one zone.
@@ -36,10 +36,10 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		n.take(w, r)
 	case "GET " + pathLines:
 		reply(w, n.store.tallies())
-	case "GET " + pathQuery:
+	case "GET " + Query:
 		n.query(w, r)
 	default:
-		http.Error(w, "ask "+pathLines+" or "+pathQuery, http.StatusNotFound)
+		http.Error(w, "ask "+pathLines+" or "+Query, http.StatusNotFound)
 	}
 }
 
@@ -70,7 +70,7 @@ func (n *node) query(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), n.patience)
 	defer cancel()
-	all := make([]map[string]tally, len(n.peers))
+	all := make([]map[string]Tally, len(n.peers))
 	var g errgroup.Group // all are waited for, as long as the patience lasts
 	for i, p := range n.peers {
 		g.Go(func() (err error) {
@@ -86,7 +86,7 @@ func (n *node) query(w http.ResponseWriter, r *http.Request) {
 }
 
 // ask gets what the shard of a peer has.
-func (n *node) ask(ctx context.Context, p peer) (map[string]tally, error) {
+func (n *node) ask(ctx context.Context, p peer) (map[string]Tally, error) {
 	if p.name == n.name {
 		return n.store.tallies(), nil
 	}
@@ -100,7 +100,7 @@ func (n *node) ask(ctx context.Context, p peer) (map[string]tally, error) {
 		return nil, fmt.Errorf("shard %s has not answered after %s, and no answer is whole without it: %w", p.name, time.Since(began).Round(time.Millisecond), err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	var out map[string]tally
+	var out map[string]Tally
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxBatch)).Decode(&out); err != nil {
 		return nil, fmt.Errorf("read answer of shard %s: %w", p.name, err)
 	}

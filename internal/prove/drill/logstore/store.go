@@ -22,9 +22,9 @@ type line struct {
 	Text   string `json:"text"`
 }
 
-// tally is what a store has of one origin: how many lines, and the number of
+// Tally is what a store has of one origin: how many lines, and the number of
 // the last. They are equal when none is missing.
-type tally struct {
+type Tally struct {
 	Lines uint64 `json:"lines"`
 	Last  uint64 `json:"last"`
 }
@@ -55,7 +55,7 @@ var errFull = fmt.Errorf("the store has %d lines and takes no more", maxLines)
 type store struct {
 	mu    sync.Mutex
 	lines map[key]string
-	have  map[string]tally
+	have  map[string]Tally
 }
 
 type key struct {
@@ -64,7 +64,7 @@ type key struct {
 }
 
 func newStore() *store {
-	return &store{lines: map[key]string{}, have: map[string]tally{}}
+	return &store{lines: map[key]string{}, have: map[string]Tally{}}
 }
 
 // add stores those lines that are new.
@@ -81,16 +81,16 @@ func (s *store) add(lines []line) error {
 		}
 		s.lines[k] = l.Text
 		t := s.have[l.Origin]
-		s.have[l.Origin] = tally{t.Lines + 1, max(t.Last, l.Seq)}
+		s.have[l.Origin] = Tally{t.Lines + 1, max(t.Last, l.Seq)}
 	}
 	return nil
 }
 
 // tallies says what the store has, by origin.
-func (s *store) tallies() map[string]tally {
+func (s *store) tallies() map[string]Tally {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make(map[string]tally, len(s.have))
+	out := make(map[string]Tally, len(s.have))
 	for origin, t := range s.have {
 		out[origin] = t
 	}
@@ -98,12 +98,12 @@ func (s *store) tallies() map[string]tally {
 }
 
 // merge adds the tallies of shards, which have no line in common.
-func merge(all []map[string]tally) map[string]tally {
-	out := map[string]tally{}
+func merge(all []map[string]Tally) map[string]Tally {
+	out := map[string]Tally{}
 	for _, shard := range all {
 		for origin, t := range shard {
 			o := out[origin]
-			out[origin] = tally{o.Lines + t.Lines, max(o.Last, t.Last)}
+			out[origin] = Tally{o.Lines + t.Lines, max(o.Last, t.Last)}
 		}
 	}
 	return out

@@ -104,6 +104,7 @@ const (
 	KindPairRecord   = "pair-record"    // the arbiter's record is another; keys state, survivor, generation
 	KindDecided      = "pair-decision"  // an agent of a pair has decided something new; keys do, record
 	KindNodeReady    = "node-ready"     // a Node is Ready; key node
+	KindStored       = "stored"         // what a log store has in the end; keys site, origin, lines, last
 	KindNodeNotReady = "node-not-ready" // it is not; keys node, status, reason
 )
 

@@ -128,7 +128,7 @@ func TestMistakesWithAPIServersGetOneLine(t *testing.T) {
 		{"failed of an affected path", "role: clean", "role: affected, window: balance", "expect[0].failed, gaps: they bound clean paths, not affected ones; remove them"},
 		{"negative", "failed: 0", "failed: -1", "expect[0].failed, gaps: negative; write 0 for none"},
 		{"promptness of nothing", "{role: clean,", "{role: info, failWithin: 1s}, {role: clean,", "expect[0].failWithin: 1s of a path that is not judged; remove it"},
-		{"window of a clean path", "without: any", "without: never", `expect[0].without: "never" of a clean path; write any or half`},
+		{"window of a clean path", "without: any", "without: takeover", `expect[0].without: "takeover" of a clean path; write any, half or never`},
 	} {
 		text := strings.Replace(api, tc.old, tc.new, 1)
 		_, err := Parse("x.yaml", []byte(text))

@@ -31,6 +31,7 @@ type Case struct {
 	Slices     Slices        `yaml:"slices,omitempty"`
 	VIP        VIP           `yaml:"vip,omitempty"`
 	Pair       Pair          `yaml:"pair,omitempty"`
+	Stores     Stores        `yaml:"stores,omitempty"`
 	NodesReady bool          `yaml:"nodesReady,omitempty"`
 	Phases     Phases        `yaml:"phases"`
 	Faults     []Step        `yaml:"faults"`
@@ -116,6 +117,7 @@ func (s *Scenario) Case(name string) (*Case, error) {
 		c.Lab.Sites = defaultSites()
 	}
 	c.fillPair()
+	c.Stores = s.Stores.fill()
 	c.Paths = c.expand(either(v.Paths, s.Paths))
 	return c, nil
 }

@@ -140,6 +140,10 @@ func (c *Case) checkClient(at string, p Path) error {
 	case p.InPod() && !IsAPI(p.Kind):
 		return fmt.Errorf("%s.kinds: the Service serves no %s; choose one of %s", at, p.Kind, strings.Join(apiKinds, ", "))
 	case p.Addressed(): // see checkAddressed
+	case (p.Kind == KindQuery) != (p.Target == TargetStore):
+		return fmt.Errorf("%s: query and store go together; write targets: [store], kinds: [query]", at)
+	case p.Target == TargetStore:
+		return c.checkQuery(at, p)
 	case (p.Kind == kindWeb) != (p.Target == TargetGateway):
 		return fmt.Errorf("%s: web and gateway go together; write targets: [gateway], kinds: [web]", at)
 	case p.Target == TargetGateway && !slices.Contains(c.Gateway, p.Site):

@@ -45,6 +45,9 @@ type Scenario struct {
 	VIP VIP `yaml:"vip,omitempty"`
 	// Pair is an etcd of two members.
 	Pair Pair `yaml:"pair,omitempty"`
+	// Stores are stores of log lines, one per zone in the one run and one in shards
+	// in the other.
+	Stores Stores `yaml:"stores,omitempty"`
 	// NodesReady wants every Node to stay Ready in the run with the agents.
 	NodesReady bool    `yaml:"nodesReady,omitempty"`
 	Phases     Phases  `yaml:"phases,omitempty"`

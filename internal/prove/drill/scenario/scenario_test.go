@@ -13,7 +13,7 @@ func TestEmbeddedScenariosParse(t *testing.T) {
 		"bgp-agent-restarted", "bgp-apiserver-killed", "bgp-drain", "bgp-node-dead",
 		"cut-established", "cut-new", "etcd-headless", "flap", "nat-asymmetric", "one-way", "orphan-zone",
 		"pair-agent-killed", "pair-arbiter-down", "pair-arbiter-down-then-loss", "pair-blind-site", "pair-both-down", "pair-double-failure",
-		"pair-frozen-leader", "pair-planned", "pair-site-cut", "pair-site-loss", "partial-split", "partial-split-kubernetes", "site-loss", "slices-agent-killed",
+		"pair-frozen-leader", "pair-planned", "pair-site-cut", "pair-site-loss", "partial-split", "partial-split-kubernetes", "sharded-store", "site-loss", "slices-agent-killed",
 		"vip-agent-frozen", "vip-agent-killed", "vip-api-down", "vip-apiserver-dead", "vip-apiserver-hung", "vip-balance-pair", "vip-etcd-stalls", "vip-handover",
 		"vip-lease-cut", "vip-node-returns", "vip-node-silent", "witness-loss", "zonal-gateway",
 	}

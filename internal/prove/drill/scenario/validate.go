@@ -12,7 +12,7 @@ var (
 	nameForm  = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 	etcdKinds = []string{"put", "get", "serializable", "watch"} // by default
 	apiKinds  = []string{"api-get", "api-put", "api-watch"}
-	allKinds  = slices.Concat(etcdKinds, apiKinds, []string{kindWeb, KindUDP, KindEcho, KindWrite, KindConnect})
+	allKinds  = slices.Concat(etcdKinds, apiKinds, []string{kindWeb, KindQuery, KindUDP, KindEcho, KindWrite, KindConnect})
 	allModes  = []string{"new", "reused", "stream"}
 	allRoles  = []string{RoleAffected, RoleClean, RoleControl, RoleInfo}
 	allStates = []string{"", "all", "new", "established"}
@@ -60,7 +60,7 @@ func (s *Scenario) checkVariant(v Variant) error {
 
 // Validate reports the first mistake of a resolved case.
 func (c *Case) Validate() error {
-	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkAgents, c.checkKubernetes, c.checkVIP, c.checkPair, c.Remedy.check, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
+	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkAgents, c.checkKubernetes, c.checkVIP, c.checkPair, c.checkStores, c.Remedy.check, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 func IsAPI(kind string) bool { return slices.Contains(apiKinds, kind) }
 
 // IsHTTP says whether a kind of path is a request over HTTP.
-func IsHTTP(kind string) bool { return IsAPI(kind) || kind == kindWeb }
+func IsHTTP(kind string) bool { return IsAPI(kind) || kind == kindWeb || kind == KindQuery }
 
 // checkAgents refuses agents that do not exist or have nothing to do.
 func (c *Case) checkAgents() error {
@@ -95,8 +95,8 @@ func (e Expectation) checkClean() error {
 		return fmt.Errorf("failedAfter: %d of a path with role %s; write 0 or more, for a path that is judged", *e.FailedAfter, e.Role)
 	case e.FailWithin < 0 || e.FailWithin > 0 && e.Role != RoleClean && e.Role != RoleAffected:
 		return fmt.Errorf("failWithin: %s of a path that is not judged; remove it", e.FailWithin)
-	case e.Role == RoleClean && !slices.Contains([]string{"", Any, Half}, e.Without):
-		return fmt.Errorf("without: %q of a clean path; write any or half, or leave it out to judge the run without the agents alike", e.Without)
+	case e.Role == RoleClean && !slices.Contains([]string{"", Any, Half, Never}, e.Without):
+		return fmt.Errorf("without: %q of a clean path; write any, half or never, or leave it out to judge the run without the agents alike", e.Without)
 	}
 	return nil
 }
