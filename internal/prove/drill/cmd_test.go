@@ -80,7 +80,7 @@ func TestMistakesGetOneLineAndCodeTwo(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"run", "nosuch"}, `scenario "nosuch": no such scenario; choose one of apiserver-hang, balance-all-down,`},
+		{[]string{"run", "nosuch"}, `scenario "nosuch": no such scenario; choose one of `},
 		{[]string{"run", "/does/not/exist.yaml"}, "read scenario: open /does/not/exist.yaml: no such file"},
 		{[]string{"run", "flap", "--variant", "leader-z"}, `variant "leader-z": scenario flap has no such variant; choose one of main`},
 		{[]string{"run", "flap", "--preset", "moon"}, `flap, variant main: lab.preset: "moon" is unknown; choose one of lan, rtt, one-way`},

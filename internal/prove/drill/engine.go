@@ -40,6 +40,7 @@ type engine struct {
 	servers    map[string]*lab.APIServer
 	probers    map[string]*lab.Child
 	pods       map[string]*lab.Pod             // of clients, by site
+	backing    map[string]*backingPod          // of the case's Service, by name
 	running    map[scenario.Process]*lab.Child // agents
 	watchers   *watchers
 	// router is that of an address that is announced.
@@ -157,6 +158,7 @@ func (e *engine) build(ctx context.Context) error {
 		},
 		e.startAddress,
 		e.awaitZoned,
+		e.awaitServed,
 		e.startGateways,
 		e.awaitMirrored,
 		e.startStores,

@@ -194,6 +194,9 @@ func (e *engine) strike(ctx context.Context, a action) error {
 			return err
 		}
 	}
+	if err := e.strikePods(ctx, a.step); err != nil {
+		return err
+	}
 	return e.detach(ctx, a.step.Unready)
 }
 
@@ -267,6 +270,9 @@ func (e *engine) revive(ctx context.Context, s scenario.Step) error {
 		if err := e.uncordon(ctx, node); err != nil {
 			return err
 		}
+	}
+	if err := e.revivePods(ctx, s); err != nil {
+		return err
 	}
 	for _, t := range s.Unready {
 		if err := e.each(t, func(p scenario.Process) error { return e.apiservers[p.Site].Attach(ctx) }); err != nil {

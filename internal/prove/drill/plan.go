@@ -24,6 +24,7 @@ func Plan(c *scenario.Case) string {
 	planAddress(line, c)
 	planPair(line, c)
 	planStores(line, c)
+	planService(line, c)
 	runs := "two runs, " + c.SideWords(false) + " and " + c.SideWords(true)
 	if c.Alone {
 		runs = "one run, " + c.SideWords(true)

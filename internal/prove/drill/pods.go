@@ -55,7 +55,7 @@ func (e *engine) startKubernetes(ctx context.Context) error {
 	if err := e.lab.StartKubernetes(ctx); err != nil {
 		return err
 	}
-	for _, start := range []func(context.Context) error{e.makeLeases, e.startPods, e.startBackends} {
+	for _, start := range []func(context.Context) error{e.makeLeases, e.startPods, e.startBackends, e.startService} {
 		if err := start(ctx); err != nil {
 			return err
 		}

@@ -126,8 +126,11 @@ func (e *engine) probeTarget(name string, p scenario.Path) (probe.Target, error)
 	if p.Kind == scenario.KindConnect {
 		return e.connectTarget(name, p)
 	}
-	if p.Target == scenario.TargetStore {
+	switch p.Target {
+	case scenario.TargetStore:
 		return e.storeTarget(name, p), nil
+	case scenario.TargetClusterIP:
+		return pageTarget(name, p), nil
 	}
 	m := e.members[scenario.Process{Cluster: p.Cluster, Site: p.Target}]
 	if m == nil {

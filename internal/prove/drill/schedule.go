@@ -92,6 +92,10 @@ func (a action) kind() string {
 		return "release"
 	case len(a.step.Drain) > 0:
 		return "drain"
+	case len(a.step.Freeze) > 0:
+		return "freeze"
+	case len(a.step.Delete) > 0:
+		return "delete"
 	case len(a.step.Claim)+len(a.step.GiveUp) > 0:
 		return "claim"
 	}
@@ -107,7 +111,7 @@ func (a action) detail() string {
 	for _, v := range []struct {
 		verb    string
 		targets []string
-	}{{"kill", a.step.Kill}, {"pause", a.step.Pause}, {"stop", a.step.Stop}, {"take the etcd member from", a.step.Unready}, {"power off", a.step.Off}, {"release", a.step.Release}, {"drain", a.step.Drain}, {"claim for", a.step.Claim}, {"claim, and give writes up, for", a.step.GiveUp}} {
+	}{{"kill", a.step.Kill}, {"pause", a.step.Pause}, {"stop", a.step.Stop}, {"take the etcd member from", a.step.Unready}, {"power off", a.step.Off}, {"release", a.step.Release}, {"drain", a.step.Drain}, {"freeze pod", a.step.Freeze}, {"delete pod", a.step.Delete}, {"claim for", a.step.Claim}, {"claim, and give writes up, for", a.step.GiveUp}} {
 		if len(v.targets) > 0 {
 			parts = append(parts, v.verb+" "+strings.Join(v.targets, ", "))
 		}
@@ -127,6 +131,9 @@ func (a action) struck(c *scenario.Case) (links []report.Link, sites []string) {
 	}
 	for _, node := range slices.Concat(a.step.Off, a.step.Drain, a.step.Claim, a.step.GiveUp) {
 		sites = append(sites, siteOf(node))
+	}
+	for _, pod := range slices.Concat(a.step.Freeze, a.step.Delete) {
+		sites = append(sites, c.SiteOfPod(pod))
 	}
 	for _, target := range slices.Concat(a.step.Kill, a.step.Pause, a.step.Stop, a.step.Unready, a.step.Release) {
 		procs, _ := c.Resolve(target) // validated with the scenario

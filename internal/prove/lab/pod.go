@@ -35,6 +35,8 @@ type PodSpec struct {
 	Labels      map[string]string
 	HostNetwork bool
 	Port        int
+	// Readiness is the probe of a pod that serves, instead of that every second.
+	Readiness *corev1.Probe
 }
 
 // Pod is a running pod.
@@ -169,6 +171,9 @@ func (s PodSpec) container(zone string) corev1.Container {
 			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &get},
 			PeriodSeconds: 1, FailureThreshold: 1,
 		}
+	}
+	if s.Readiness != nil {
+		c.ReadinessProbe = s.Readiness
 	}
 	return c
 }

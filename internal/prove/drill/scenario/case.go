@@ -31,6 +31,7 @@ type Case struct {
 	Slices     Slices        `yaml:"slices,omitempty"`
 	VIP        VIP           `yaml:"vip,omitempty"`
 	Pair       Pair          `yaml:"pair,omitempty"`
+	Service    Service       `yaml:"service,omitempty"`
 	Stores     Stores        `yaml:"stores,omitempty"`
 	NodesReady bool          `yaml:"nodesReady,omitempty"`
 	Phases     Phases        `yaml:"phases"`
@@ -117,7 +118,11 @@ func (s *Scenario) Case(name string) (*Case, error) {
 		c.Lab.Sites = defaultSites()
 	}
 	c.fillPair()
-	c.Stores = s.Stores.fill()
+	c.Stores, c.Service = s.Stores.fill(), s.Service
+	if v.Service != nil {
+		c.Service = *v.Service
+	}
+	c.Service = c.Service.fill()
 	c.Paths = c.expand(either(v.Paths, s.Paths))
 	return c, nil
 }

@@ -67,7 +67,7 @@ func (s Slices) AdoptedWithin() time.Duration {
 }
 
 // InPod says whether the client of the path stands in a pod of its site.
-func (p Path) InPod() bool { return p.Target == TargetService }
+func (p Path) InPod() bool { return p.Target == TargetService || p.Target == TargetClusterIP }
 
 // Zone is the zone of a site.
 func (c *Case) Zone(site string) string {
@@ -137,6 +137,8 @@ func (c *Case) checkClient(at string, p Path) error {
 	switch {
 	case p.InPod() && !c.Kubernetes:
 		return fmt.Errorf("%s.targets: there are no pods; add kubernetes: true", at)
+	case p.Target == TargetClusterIP:
+		return c.checkPage(at, p)
 	case p.InPod() && !IsAPI(p.Kind):
 		return fmt.Errorf("%s.kinds: the Service serves no %s; choose one of %s", at, p.Kind, strings.Join(apiKinds, ", "))
 	case p.Addressed(): // see checkAddressed

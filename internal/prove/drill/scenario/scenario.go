@@ -45,6 +45,8 @@ type Scenario struct {
 	VIP VIP `yaml:"vip,omitempty"`
 	// Pair is an etcd of two members.
 	Pair Pair `yaml:"pair,omitempty"`
+	// Service is one with pods of its own, which clients in pods ask.
+	Service Service `yaml:"service,omitempty"`
 	// Stores are stores of log lines, one per zone in the one run and one in shards
 	// in the other.
 	Stores Stores `yaml:"stores,omitempty"`
@@ -136,6 +138,11 @@ type Step struct {
 	// Drain names machines of vip that are cordoned and whose pods are evicted, as
 	// `kubectl drain` does.
 	Drain []string `yaml:"drain,omitempty"`
+	// Freeze names pods of the Service ("web-b-1") whose program stands still: the
+	// kernel goes on accepting for it. Delete names those that are deleted and come
+	// back when the step is undone.
+	Freeze []string `yaml:"freeze,omitempty"`
+	Delete []string `yaml:"delete,omitempty"`
 	// Claim names sites of a pair whose member a person lets serve alone, until the
 	// step is undone; GiveUp the same with --accept-data-loss. In a run without the
 	// agents nobody can.
@@ -264,6 +271,7 @@ type Variant struct {
 	Slices     *Slices           `yaml:"slices,omitempty"`
 	VIP        *VIP              `yaml:"vip,omitempty"`
 	Pair       *Pair             `yaml:"pair,omitempty"`
+	Service    *Service          `yaml:"service,omitempty"`
 	Remedy     *Remedy           `yaml:"remedy,omitempty"`
 	Lab        *Lab              `yaml:"lab,omitempty"`
 	Phases     Phases            `yaml:"phases,omitempty"`

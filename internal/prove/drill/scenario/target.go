@@ -14,7 +14,7 @@ const targetOwn = "own"
 const TargetBalance = "balance"
 
 // roles are the targets that are no sites.
-var roles = []string{TargetBalance, TargetService, TargetGateway, TargetAddress, TargetStore}
+var roles = []string{TargetBalance, TargetService, TargetGateway, TargetAddress, TargetStore, TargetClusterIP}
 
 // apiserverGroup stands for a cluster in the names of apiservers.
 const apiserverGroup = "apiserver"

@@ -60,7 +60,7 @@ func (s *Scenario) checkVariant(v Variant) error {
 
 // Validate reports the first mistake of a resolved case.
 func (c *Case) Validate() error {
-	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkAgents, c.checkKubernetes, c.checkVIP, c.checkPair, c.checkStores, c.Remedy.check, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
+	for _, check := range []func() error{c.checkLab, c.checkClusters, c.checkAgents, c.checkKubernetes, c.checkVIP, c.checkPair, c.checkStores, c.checkService, c.Remedy.check, c.checkPhases, c.checkFaults, c.checkPaths, c.checkExpect} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -164,8 +164,8 @@ func (c *Case) checkStep(f Step) error {
 		return fmt.Errorf("for, every: %s, %s; durations are not negative", f.For, f.Every)
 	case f.Every > 0 && (f.For == 0 || f.For >= f.Every):
 		return fmt.Errorf("every: %s with for: %s never heals; choose a for: that is shorter", f.Every, f.For)
-	case len(f.Cuts)+len(f.Kill)+len(f.Pause)+len(f.Stop)+len(f.Unready)+len(f.Off)+len(f.Release)+len(f.Drain)+len(f.Claim)+len(f.GiveUp) == 0:
-		return fmt.Errorf("%s: breaks nothing; give cuts, kill, pause, stop, unready, off, release, drain, claim or giveUp", f.Name)
+	case len(f.Cuts)+len(f.Kill)+len(f.Pause)+len(f.Stop)+len(f.Unready)+len(f.Off)+len(f.Release)+len(f.Drain)+len(f.Freeze)+len(f.Delete)+len(f.Claim)+len(f.GiveUp) == 0:
+		return fmt.Errorf("%s: breaks nothing; give cuts, kill, pause, stop, unready, off, release, drain, freeze, delete, claim or giveUp", f.Name)
 	}
 	for i, cut := range f.Cuts {
 		if err := c.checkCut(cut); err != nil {
@@ -178,6 +178,9 @@ func (c *Case) checkStep(f Step) error {
 		}
 	}
 	if err := c.checkPower(f); err != nil {
+		return err
+	}
+	if err := c.checkStruckPods(f); err != nil {
 		return err
 	}
 	return c.checkUnready(f.Unready)

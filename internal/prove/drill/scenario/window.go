@@ -95,8 +95,12 @@ type Timers struct {
 	// Evict is what `kubectl drain` takes until the pod is told to end, Told until
 	// the agents hear of that.
 	Evict, Told time.Duration
-	// Spread says that some requests alone meet the machine that is gone.
+	// Spread says that some requests alone meet the machine, or the pod, that is gone.
 	Spread bool
+	// Readiness is the probe of the pods of a Service, Slice how soon its endpoints
+	// follow a pod.
+	Readiness Readiness
+	Slice     time.Duration
 	// Noise is Margin for addresses, whose windows are fractions of a second: as
 	// much as an echo over the loopback may take before a run is inconclusive.
 	Noise time.Duration
@@ -137,7 +141,7 @@ func DefaultTimers() Timers {
 		Withdraw: 100 * time.Millisecond, Script: 500 * time.Millisecond,
 		Evict: 3 * time.Second, Told: time.Second,
 		Repeat: 200 * time.Millisecond, Noise: 250 * time.Millisecond,
-		Leave: 4 * time.Second, Adopt: DefaultAdopted, Sync: time.Second, GiveUp: 10 * time.Second, Timeout: DefaultTimeout,
+		Leave: 4 * time.Second, Adopt: DefaultAdopted, Sync: time.Second, Slice: time.Second, GiveUp: 10 * time.Second, Timeout: DefaultTimeout,
 	})
 }
 
@@ -200,6 +204,8 @@ var windows = map[string]func(Timers) Window{
 	"service-adopt":   serviceAdopt,
 	"service-silent":  serviceSilent,
 	"service-stalled": serviceStalled,
+	"service-hung":    serviceHung,
+	"service-deleted": serviceDeleted,
 }
 
 // Windows lists the names an expectation may use.
@@ -309,7 +315,8 @@ func (c *Case) WindowOf(p Path, name string) (Window, error) {
 	t := c.TimersOf(p.Cluster)
 	if p.Balanced() || p.InPod() || p.Addressed() || IsAPI(p.Kind) {
 		t.Kept, t.Interval, t.Timeout = p.Kept(), p.Interval, p.Timeout
-		t.Spread = p.Addressed() && c.VIP.Anycast()
+		t.Spread = p.Addressed() && c.VIP.Anycast() || p.Target == TargetClusterIP && c.Service.spreads(p.Site)
+		t.Readiness = c.Service.Readiness
 	}
 	return t.Window(name)
 }

@@ -171,7 +171,7 @@ var localOnly = rule.Rule{
 	Why: "internalTrafficPolicy Local drops what has no endpoint on its own node; it never goes to another. That is meant for agents on " +
 		"every node. On a node where the agent is missing, its clients get no answer at all.",
 	Remedy: "run its pods as a DaemonSet on every node, or use trafficDistribution: PreferSameNode",
-	Drill:  "orphan-zone",
+	Drill:  "zone-last-endpoint",
 	Check:  checkLocal,
 }
 

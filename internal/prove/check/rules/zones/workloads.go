@@ -47,7 +47,7 @@ var blindReadiness = rule.Rule{
 	Why: "A pod without a readiness probe is ready as soon as it runs, and one that is asked for a connection is ready while it hangs: the " +
 		"kernel accepts. It stays among the endpoints, and its address among the routes, and its share of requests gets no answer.",
 	Remedy: "probe readiness by a request that takes the path of a client",
-	Drill:  "apiserver-hang",
+	Drill:  "accept-and-hang",
 	Check:  checkReadiness,
 }
 
@@ -187,7 +187,7 @@ var shardsApart = rule.Rule{
 	Why: "VictoriaLogs asks all shards and fails the whole query where one does not answer, after it has waited for it. A cut between two " +
 		"zones so takes the logs from everybody, in the hour in which they are needed.",
 	Remedy: "one cluster of shards per zone; collectors write to all, readers ask their own zone",
-	Drill:  "partial-split-kubernetes",
+	Drill:  "sharded-store",
 	Check:  checkShards,
 }
 
