@@ -102,5 +102,8 @@ func (c *Case) longestBound(agents bool) time.Duration {
 	if c.Agents.Has(AgentSlices) && c.Slices.Out > 0 {
 		longest = max(longest, c.Slices.Out+c.Slices.AdoptedWithin())
 	}
+	if c.HasStores() {
+		longest = max(longest, c.Stores.Patience+storesFail)
+	}
 	return max(longest, c.VIP.Gone)
 }

@@ -19,6 +19,10 @@ const (
 // query whole.
 const DefaultPatience = 30 * time.Second
 
+// storesFail is for how long queries are sent that have failed by the end of the hold:
+// what is lost later is answered after the heal.
+const storesFail = 5 * time.Second
+
 // Stores puts a log store and its collector into sites: a fixture that stands for
 // systems which shard. In the run with the remedy every store has all lines and a
 // query asks the one of its site; in the other a line is in one of them, and a
@@ -51,13 +55,12 @@ func (c *Case) checkStores() error {
 	if err := unique("stores.sites", c.Stores.Sites); err != nil {
 		return err
 	}
-	// What is lost before the heal must have failed by then, at least in part.
-	most := c.Phases.Hold - 5*time.Second
+	most := c.Phases.Hold - storesFail
 	switch {
 	case len(c.Stores.Sites) < 2:
 		return fmt.Errorf("stores.sites: %s alone shards nothing; name two sites or more", c.Stores.Sites[0])
 	case c.Stores.Patience < time.Second || c.Stores.Patience > most:
-		return fmt.Errorf("stores.patience: %s is out of range; choose 1s to %s, which is 5s less than the hold", c.Stores.Patience, most)
+		return fmt.Errorf("stores.patience: %s is out of range; choose 1s to %s, which is %s less than the hold", c.Stores.Patience, most, storesFail)
 	}
 	return nil
 }
