@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-ha/holdfast/internal/base/creds"
+	"github.com/holdfast-ha/holdfast/internal/base/offspring"
 )
 
 // apiserver is a real kube-apiserver on loopback with an etcd of its own.
@@ -43,8 +44,7 @@ func startAPIServer(t *testing.T, files creds.Files, args ...string) *apiserver 
 		"--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC", "--shutdown-delay-duration=3s",
 	}, args...)...)
 	s.cmd.Stderr = t.Output()
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
+	if err := offspring.Start(s.cmd); err != nil {
 		t.Fatal(err)
 	}
 	go func() { _ = s.cmd.Wait(); close(s.done) }()

@@ -14,11 +14,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/base/creds"
+	"github.com/holdfast-ha/holdfast/internal/base/offspring"
 )
 
 func TestEtcdGrades(t *testing.T) {
@@ -136,8 +136,7 @@ func (m *member) start(state string, cluster ...*member) {
 		"--heartbeat-interval", "50", "--election-timeout", "500",
 		"--client-cert-auth", "--trusted-ca-file", m.files.CA, "--cert-file", m.files.Cert, "--key-file", m.files.Key,
 		"--log-level", "fatal")
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := m.cmd.Start(); err != nil {
+	if err := offspring.Start(m.cmd); err != nil {
 		m.t.Fatal(err)
 	}
 	m.t.Cleanup(m.kill)

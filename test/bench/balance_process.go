@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/base/offspring"
 )
 
 // child is a process that dies with the bench. What it prints goes to a file.
@@ -21,8 +23,7 @@ type child struct {
 	done chan struct{}
 }
 
-// spawn starts a process. The parent death signal is that of the thread which
-// forks; nothing here ends threads, see package space for what would.
+// spawn starts a process.
 func (g *ground) spawn(name string, argv ...string) (*child, error) {
 	log, err := os.CreateTemp(g.dir, name+"-*.log")
 	if err != nil {
@@ -31,8 +32,7 @@ func (g *ground) spawn(name string, argv ...string) (*child, error) {
 	defer func() { _ = log.Close() }()
 	c := &child{cmd: exec.Command(argv[0], argv[1:]...), path: log.Name(), done: make(chan struct{})}
 	c.cmd.Stdout, c.cmd.Stderr = log, log
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := c.cmd.Start(); err != nil {
+	if err := offspring.Start(c.cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	go func() {

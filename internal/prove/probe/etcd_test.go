@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/base/offspring"
 )
 
 // peer returns the binary of a released etcd, which scripts/setup or
@@ -69,8 +71,7 @@ func (m *member) start(t *testing.T, binary string, a authority, name, peer, clu
 		"--initial-cluster", cluster, "--heartbeat-interval", "50", "--election-timeout", "500",
 		"--client-cert-auth", "--trusted-ca-file", a.ca, "--cert-file", a.cert, "--key-file", a.key,
 		"--log-level", "error")
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := m.cmd.Start(); err != nil {
+	if err := offspring.Start(m.cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.kill)

@@ -10,10 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/holdfast-ha/holdfast/internal/base/offspring"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/audit"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/fact"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/rules/etcd"
@@ -85,8 +85,7 @@ func startMembers(t *testing.T, version string) ([]*realMember, EtcdAccess) {
 			"--listen-client-urls", m.client, "--advertise-client-urls", m.client,
 			"--listen-peer-urls", m.peer, "--initial-advertise-peer-urls", m.peer, "--initial-cluster", strings.Join(cluster, ","),
 			"--client-cert-auth", "--trusted-ca-file", files.CA, "--cert-file", files.ServerCert, "--key-file", files.ServerKey, "--log-level", "error")
-		m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		if err := m.cmd.Start(); err != nil {
+		if err := offspring.Start(m.cmd); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(m.kill)

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/holdfast-ha/holdfast/internal/base/creds"
+	"github.com/holdfast-ha/holdfast/internal/base/offspring"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/pki"
 )
 
@@ -64,8 +64,7 @@ func run(t *testing.T, addr string, env []string, program string, args ...string
 	said := &output{}
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.Env = append(os.Environ(), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	if err := offspring.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

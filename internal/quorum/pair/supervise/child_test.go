@@ -10,11 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-ha/holdfast/internal/base/offspring"
 )
 
 func TestChildStartsAndStops(t *testing.T) {
@@ -151,14 +152,13 @@ func startAgent(t *testing.T, m *member) (agent *exec.Cmd, pid int) {
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), agentVariable+"="+string(order), "NOTIFY_SOCKET=/nowhere", "HOLDFAST_TELEMETRY=:1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var errors bytes.Buffer
 	cmd.Stderr = &errors
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := offspring.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-ha/holdfast/internal/base/offspring"
 )
 
 // insideVariable is set where the test binary runs under a systemd of its own.
@@ -53,8 +55,8 @@ func systemd(t *testing.T) int {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(f.Fd()), Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(f.Fd())}
+	if err := offspring.Start(cmd); err != nil {
 		t.Skip("no systemd can be booted here: ", err)
 	}
 	t.Cleanup(func() {

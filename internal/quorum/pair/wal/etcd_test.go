@@ -12,12 +12,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/holdfast-ha/holdfast/internal/base/offspring"
 )
 
 // versions are the released etcds that scripts/peers builds.
@@ -82,8 +83,7 @@ func (n *node) start(t *testing.T, args ...string) {
 	n.cmd = exec.Command(n.binary, args...)
 	n.output.Reset()
 	n.cmd.Stdout, n.cmd.Stderr = &n.output, &n.output
-	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := n.cmd.Start(); err != nil {
+	if err := offspring.Start(n.cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.kill)
