@@ -18,14 +18,21 @@ import (
 // time costs etcd a bcrypt of some 50 ms (its default cost is 10).
 const reconnectEvery = 2 * time.Second
 
+// mostPatience is how long an attempt to show the account may take at most. It is what
+// keepalives give a silent connection (5 s + 3 s), so no attempt outlives its connection.
+const mostPatience = 8 * time.Second
+
 var errClosed = errors.New("the connection was closed")
 
 // connection is a client, made or in the making.
 type connection struct {
 	begun time.Time
-	done  chan struct{} // closed when cli and err are set
-	cli   *clientv3.Client
-	err   error
+	// patience is how long etcd may take to check the account.
+	patience time.Duration
+	done     chan struct{} // closed when cli and err are set
+	cli      *clientv3.Client
+	err      error
+	slow     bool // it failed for want of patience
 }
 
 // Client returns the underlying client for reads and watches. With an account
@@ -52,7 +59,7 @@ func (m *Member) connection() (*connection, error) {
 		return nil, errClosed
 	}
 	if m.conn == nil || m.conn.failed() && time.Since(m.conn.begun) >= reconnectEvery {
-		m.conn = &connection{begun: time.Now(), done: make(chan struct{})}
+		m.conn = &connection{begun: time.Now(), patience: m.conn.nextPatience(), done: make(chan struct{})}
 		go m.conn.open(m)
 	}
 	return m.conn, nil
@@ -67,13 +74,25 @@ func (c *connection) failed() bool {
 	}
 }
 
+// nextPatience is twice that of an attempt that it was too short for: an etcd on a busy
+// machine may take seconds for a bcrypt, and would otherwise never be done with one.
+func (c *connection) nextPatience() time.Duration {
+	if c == nil || !c.slow {
+		return callTimeout
+	}
+	return min(2*c.patience, mostPatience)
+}
+
 func (c *connection) open(m *Member) {
 	defer close(c.done)
 	cfg, err := m.config()
+	cfg.DialTimeout = c.patience
+	begun := time.Now()
 	if err == nil {
 		c.cli, err = clientv3.New(cfg)
 	}
 	if err != nil {
+		c.slow = time.Since(begun) >= c.patience
 		c.err = fmt.Errorf("connect to etcd %s: %w", m.Endpoint, err)
 	}
 }
@@ -92,7 +111,6 @@ func (m *Member) config() (clientv3.Config, error) {
 	cfg := clientv3.Config{
 		Endpoints:            []string{m.Endpoint},
 		TLS:                  m.tls,
-		DialTimeout:          callTimeout,
 		DialKeepAliveTime:    5 * time.Second, // a cut is felt by calls anyway; this frees the socket
 		DialKeepAliveTimeout: 3 * time.Second,
 		Logger:               zap.NewNop(),

@@ -1,12 +1,16 @@
 package etcd
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
 )
 
 func passwordFile(t *testing.T, text string) string {
@@ -56,5 +60,72 @@ func TestReadPassword(t *testing.T) {
 	}
 	if _, err := ReadPassword("/nonexistent"); err == nil || !strings.Contains(err.Error(), "etcd.passwordFile") {
 		t.Errorf("missing: %v", err)
+	}
+}
+
+// busy is an etcd that takes its time for an account, as bcrypt does on a busy machine.
+type busy struct {
+	etcdserverpb.UnimplementedAuthServer
+	etcdserverpb.UnimplementedMaintenanceServer
+	takes time.Duration
+}
+
+func (b *busy) Authenticate(ctx context.Context, _ *etcdserverpb.AuthenticateRequest) (*etcdserverpb.AuthenticateResponse, error) {
+	select {
+	case <-time.After(b.takes):
+		return &etcdserverpb.AuthenticateResponse{Header: &etcdserverpb.ResponseHeader{}, Token: "token"}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (b *busy) Status(context.Context, *etcdserverpb.StatusRequest) (*etcdserverpb.StatusResponse, error) {
+	return &etcdserverpb.StatusResponse{Header: &etcdserverpb.ResponseHeader{MemberId: 7}}, nil
+}
+
+// A member that needs longer for the account than one attempt has is reached all the
+// same, with more patience from attempt to attempt.
+func TestAccountOfABusyMember(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, b := grpc.NewServer(), &busy{takes: callTimeout * 3 / 2}
+	etcdserverpb.RegisterAuthServer(s, b)
+	etcdserverpb.RegisterMaintenanceServer(s, b)
+	go func() { _ = s.Serve(l) }()
+	defer s.Stop()
+	m, err := Dial("http://"+l.Addr().String(), Access{Username: "root", PasswordFile: passwordFile(t, "pw\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
+		status, err := m.Status(t.Context())
+		if err == nil && status.Member == 7 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("never reached: %v", err)
+		}
+	}
+}
+
+func TestPatienceGrowsWithSlowAttemptsOnly(t *testing.T) {
+	var none *connection
+	for _, c := range []struct {
+		was  *connection
+		want time.Duration
+	}{
+		{none, callTimeout},
+		{&connection{patience: 4 * callTimeout}, callTimeout},
+		{&connection{patience: callTimeout, slow: true}, 2 * callTimeout},
+		{&connection{patience: mostPatience, slow: true}, mostPatience},
+	} {
+		if got := c.was.nextPatience(); got != c.want {
+			t.Errorf("after %+v: %s, want %s", c.was, got, c.want)
+		}
 	}
 }

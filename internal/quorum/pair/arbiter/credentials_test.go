@@ -1,6 +1,7 @@
 package arbiter
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -88,22 +89,30 @@ func TestCredentialsOfS3Rotate(t *testing.T) {
 func TestCredentialsOfEtcdRotate(t *testing.T) {
 	e := startEtcd(t)
 	admin := e.dial(t)
-	ctx := soon(t)
-	for _, do := range []func() error{
-		func() error { _, err := admin.RoleAdd(ctx, "root"); return err },
-		func() error { _, err := admin.RoleAdd(ctx, "pair"); return err },
-		func() error {
+	for _, do := range []func(context.Context) error{
+		func(ctx context.Context) error { _, err := admin.RoleAdd(ctx, "root"); return err },
+		func(ctx context.Context) error { _, err := admin.RoleAdd(ctx, "pair"); return err },
+		func(ctx context.Context) error {
 			_, err := admin.RoleGrantPermission(ctx, "pair", "/pairs/", clientv3.GetPrefixRangeEnd("/pairs/"), clientv3.PermissionType(clientv3.PermReadWrite))
 			return err
 		},
-		func() error { _, err := admin.UserAdd(ctx, "root", "root that nobody guesses"); return err },
-		func() error { _, err := admin.UserGrantRole(ctx, "root", "root"); return err },
-		func() error { _, err := admin.UserAdd(ctx, "pair", "one that nobody guesses"); return err },
-		func() error { _, err := admin.UserAdd(ctx, "other", "other that nobody guesses"); return err },
-		func() error { _, err := admin.UserGrantRole(ctx, "pair", "pair"); return err },
-		func() error { _, err := admin.AuthEnable(ctx); return err },
+		func(ctx context.Context) error {
+			_, err := admin.UserAdd(ctx, "root", "root that nobody guesses")
+			return err
+		},
+		func(ctx context.Context) error { _, err := admin.UserGrantRole(ctx, "root", "root"); return err },
+		func(ctx context.Context) error {
+			_, err := admin.UserAdd(ctx, "pair", "one that nobody guesses")
+			return err
+		},
+		func(ctx context.Context) error {
+			_, err := admin.UserAdd(ctx, "other", "other that nobody guesses")
+			return err
+		},
+		func(ctx context.Context) error { _, err := admin.UserGrantRole(ctx, "pair", "pair"); return err },
+		func(ctx context.Context) error { _, err := admin.AuthEnable(ctx); return err },
 	} {
-		if err := do(); err != nil {
+		if err := do(soon(t)); err != nil {
 			t.Fatal(err)
 		}
 	}

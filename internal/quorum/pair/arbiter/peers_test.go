@@ -57,8 +57,9 @@ func (o *output) String() string {
 	return o.all.String()
 }
 
-// run starts a program that ends with the test, and waits for its port.
-func run(t *testing.T, addr string, env []string, program string, args ...string) *exec.Cmd {
+// run starts a program that ends with the test, and waits for its port. What it returns
+// is closed when the program ends.
+func run(t *testing.T, addr string, env []string, program string, args ...string) <-chan struct{} {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	said := &output{}
@@ -67,21 +68,44 @@ func run(t *testing.T, addr string, env []string, program string, args ...string
 	if err := offspring.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		<-ended
 		if t.Failed() {
 			t.Logf("%s said:\n%s", filepath.Base(program), said)
 		}
 	})
-	until(t, program+" listens", func() bool {
+	comesUp(t, ended, program+" listens", func() bool {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
 			_ = c.Close()
 		}
 		return err == nil
 	})
-	return cmd
+	return ended
+}
+
+// comesUp waits for a peer as long as it lives: how long it takes to start is its own
+// affair, a minute where eight others want the processor, too.
+func comesUp(t *testing.T, ended <-chan struct{}, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(5 * time.Minute); !holds(); {
+		select {
+		case <-ended:
+			t.Fatal("it ended by itself before this: ", what)
+		case <-tick.C:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("not within 5 minutes: ", what)
+		}
+	}
 }
 
 const (
@@ -189,7 +213,7 @@ func startAPIServer(t *testing.T, e etcdRun, extra ...string) Settings {
 		t.Fatal(err)
 	}
 	_, port, _ := net.SplitHostPort(addr)
-	run(t, addr, nil, program, append([]string{
+	ended := run(t, addr, nil, program, append([]string{
 		"--advertise-address=127.0.0.1", "--bind-address=127.0.0.1", "--secure-port=" + port, "--authorization-mode=Node,RBAC",
 		"--client-ca-file=" + files.CA, "--tls-cert-file=" + files.ServerCert, "--tls-private-key-file=" + files.ServerKey,
 		"--etcd-servers=https://" + e.addr, "--etcd-cafile=" + e.files.CA, "--etcd-certfile=" + e.files.ClientCert, "--etcd-keyfile=" + e.files.ClientKey,
@@ -199,7 +223,7 @@ func startAPIServer(t *testing.T, e etcdRun, extra ...string) Settings {
 	}, extra...)...)
 	s := Settings{URL: "configmap://kube-system/pair-prod?kubeconfig=" + files.AdminConf}
 	opened := open(t, s)
-	until(t, "the apiserver takes a write", func() bool {
+	comesUp(t, ended, "the apiserver takes a write", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		beside, err := opened.Beside("-await")
