@@ -39,7 +39,7 @@ type connection struct {
 // the client library asks the member for a token before it gives a client at
 // all; so it is made at the first call, and again after a failure.
 func (m *Member) Client(ctx context.Context) (*clientv3.Client, error) {
-	c, err := m.connection()
+	c, err := m.connection(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -51,15 +51,15 @@ func (m *Member) Client(ctx context.Context) (*clientv3.Client, error) {
 	}
 }
 
-// connection returns the one in force, or begins one.
-func (m *Member) connection() (*connection, error) {
+// connection returns the one in force, or begins one, with the patience of who asks.
+func (m *Member) connection(ctx context.Context) (*connection, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return nil, errClosed
 	}
 	if m.conn == nil || m.conn.failed() && time.Since(m.conn.begun) >= reconnectEvery {
-		m.conn = &connection{begun: time.Now(), patience: m.conn.nextPatience(), done: make(chan struct{})}
+		m.conn = &connection{begun: time.Now(), patience: m.conn.nextPatience(ctx), done: make(chan struct{})}
 		go m.conn.open(m)
 	}
 	return m.conn, nil
@@ -74,13 +74,18 @@ func (c *connection) failed() bool {
 	}
 }
 
-// nextPatience is twice that of an attempt that it was too short for: an etcd on a busy
-// machine may take seconds for a bcrypt, and would otherwise never be done with one.
-func (c *connection) nextPatience() time.Duration {
-	if c == nil || !c.slow {
-		return callTimeout
+// nextPatience is how long the next attempt may take: what the caller has left, and at
+// least twice as long as one that it was too short for. An etcd on a busy machine may
+// take seconds for a bcrypt, and would otherwise never be done with one.
+func (c *connection) nextPatience(ctx context.Context) time.Duration {
+	patience := callTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = max(patience, time.Until(deadline))
 	}
-	return min(2*c.patience, mostPatience)
+	if c != nil && c.slow {
+		patience = max(patience, 2*c.patience)
+	}
+	return min(patience, mostPatience)
 }
 
 func (c *connection) open(m *Member) {

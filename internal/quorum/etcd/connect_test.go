@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -113,19 +114,29 @@ func TestAccountOfABusyMember(t *testing.T) {
 	}
 }
 
-func TestPatienceGrowsWithSlowAttemptsOnly(t *testing.T) {
+func TestPatienceGrowsWithSlowAttemptsAndIsTheCallers(t *testing.T) {
 	var none *connection
 	for _, c := range []struct {
-		was  *connection
-		want time.Duration
+		was        *connection
+		left, want time.Duration
 	}{
-		{none, callTimeout},
-		{&connection{patience: 4 * callTimeout}, callTimeout},
-		{&connection{patience: callTimeout, slow: true}, 2 * callTimeout},
-		{&connection{patience: mostPatience, slow: true}, mostPatience},
+		{none, 0, callTimeout},
+		{none, callTimeout / 2, callTimeout},
+		{none, time.Minute, mostPatience},
+		{&connection{patience: 4 * callTimeout}, 0, callTimeout},
+		{&connection{patience: callTimeout, slow: true}, 0, 2 * callTimeout},
+		{&connection{patience: mostPatience, slow: true}, 0, mostPatience},
 	} {
-		if got := c.was.nextPatience(); got != c.want {
-			t.Errorf("after %+v: %s, want %s", c.was, got, c.want)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			ctx := t.Context()
+			if c.left > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, c.left)
+				defer cancel()
+			}
+			if got := c.was.nextPatience(ctx); got != c.want {
+				t.Errorf("after %+v, with %s left: %s, want %s", c.was, c.left, got, c.want)
+			}
+		})
 	}
 }

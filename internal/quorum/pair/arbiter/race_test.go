@@ -227,7 +227,7 @@ func TestRests(t *testing.T) {
 		"the pair's etcd":                   {pair.settings(), true},
 		"another etcd":                      {other.settings(), false},
 		"a ConfigMap in the pair's cluster": {startAPIServer(t, pair), true},
-		"the same, encrypted at rest":       {startAPIServer(t, pair, "--encryption-provider-config="+encryption(t)), true},
+		"the same, encrypted at rest":       {startAPIServer(t, pair, "--etcd-prefix=/encrypted", "--encryption-provider-config="+encryption(t)), true},
 		"a ConfigMap elsewhere":             {startAPIServer(t, other), false},
 		"our server":                        {serve(t, t.TempDir()), false},
 	} {
