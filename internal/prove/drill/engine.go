@@ -43,6 +43,8 @@ type engine struct {
 	backing    map[string]*backingPod          // of the case's Service, by name
 	running    map[scenario.Process]*lab.Child // agents
 	watchers   *watchers
+	// links are those that a fault has made worse, as they were.
+	links map[string]lab.Link
 	// router is that of an address that is announced.
 	router *lab.Router
 	// macs maps the MAC addresses of those that may hold an address to their names.

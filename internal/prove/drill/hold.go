@@ -122,6 +122,9 @@ func (e *engine) inject(ctx context.Context, a action) error {
 			return fmt.Errorf("inject %s: %w", a.name(), err)
 		}
 	}
+	if err := e.slowDown(ctx, a.step); err != nil {
+		return fmt.Errorf("inject %s: %w", a.name(), err)
+	}
 	if err := e.powerOff(ctx, a.step.Off); err != nil {
 		return fmt.Errorf("inject %s: %w", a.name(), err)
 	}
@@ -256,6 +259,9 @@ func (e *engine) undo(ctx context.Context, a action) error {
 		if err := e.lab.Heal(ctx, names...); err != nil {
 			return fmt.Errorf("heal %s: %w", a.name(), err)
 		}
+	}
+	if err := e.quicken(ctx, a.step); err != nil {
+		return fmt.Errorf("heal %s: %w", a.name(), err)
 	}
 	return e.revive(ctx, a.step)
 }

@@ -80,6 +80,8 @@ func (a action) kind() string {
 	switch {
 	case len(a.step.Cuts) > 0:
 		return "cut"
+	case len(a.step.Slow) > 0:
+		return "slow"
 	case len(a.step.Kill) > 0:
 		return "kill"
 	case len(a.step.Pause) > 0:
@@ -108,6 +110,9 @@ func (a action) detail() string {
 	for _, c := range a.cuts()[:len(a.step.Cuts)] {
 		parts = append(parts, "cut "+c.String())
 	}
+	for _, s := range a.step.Slow {
+		parts = append(parts, fmt.Sprintf("slow %s–%s: %s", s.From, s.To, s))
+	}
 	for _, v := range []struct {
 		verb    string
 		targets []string
@@ -128,6 +133,9 @@ func (a action) struck(c *scenario.Case) (links []report.Link, sites []string) {
 				links = append(links, report.Link{From: from, To: other, OneWay: cut.OneWay || cut.Via != ""})
 			}
 		}
+	}
+	for _, s := range a.step.Slow {
+		links = append(links, report.Link{From: siteOf(s.From), To: siteOf(s.To)})
 	}
 	for _, node := range slices.Concat(a.step.Off, a.step.Drain, a.step.Claim, a.step.GiveUp) {
 		sites = append(sites, siteOf(node))

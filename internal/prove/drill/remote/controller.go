@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,8 +23,8 @@ type Controller struct {
 	sessions map[string]*session
 	staged   []Host
 	armed    time.Time
-	// probes are those that got through before anything was broken.
-	probes []Probe
+	// proofs are the probes that got through before anything was broken.
+	proofs []*proof
 	// doubts are what keeps the run from telling anything.
 	doubts []string
 }
@@ -43,30 +40,48 @@ func (c *Controller) Run(ctx context.Context) (doubts []string, err error) {
 	if err := c.connect(ctx, hosts); err != nil {
 		return nil, err
 	}
+	// A host that falls silent ends the drill for all: what is in force then is no
+	// longer what was planned.
+	ctx, gone := context.WithCancelCause(ctx)
+	defer gone(nil)
+	for _, s := range c.sessions {
+		go s.watch(ctx, gone)
+	}
 	if err := c.look(ctx, hosts); err != nil {
-		return nil, err
+		return nil, because(ctx, err)
 	}
 	if c.steady(ctx); ctx.Err() != nil {
-		return nil, ctx.Err()
+		return nil, because(ctx, ctx.Err())
 	}
+	err = c.drill(ctx, hosts)
 	// What was injected is undone whatever happened, with a context of its own.
-	defer func() {
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), scriptTime)
-		defer cancel()
-		err = both(err, c.undo(undo))
-		if err == nil {
-			c.whole(undo)
-			doubts = c.doubts
-		}
-	}()
-	c.armed = time.Now()
-	if err := c.stage(ctx, hosts); err != nil {
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), scriptTime)
+	defer cancel()
+	if err = both(because(ctx, err), c.undo(undo)); err != nil {
 		return nil, err
 	}
-	if late := time.Since(c.armed); late > armTime {
-		return nil, fmt.Errorf("prepare hosts: it took %v, which leaves their dead men too little; drill fewer hosts, or nearer ones", late.Round(time.Second))
+	c.whole(undo)
+	return c.doubts, nil
+}
+
+// drill prepares the hosts and keeps the faults in force.
+func (c *Controller) drill(ctx context.Context, hosts []Host) error {
+	c.armed = time.Now()
+	if err := c.stage(ctx, hosts); err != nil {
+		return err
 	}
-	return nil, c.hold(ctx)
+	if late := time.Since(c.armed); late > armTime {
+		return fmt.Errorf("prepare hosts: it took %v, which leaves their dead men too little; drill fewer hosts, or nearer ones", late.Round(time.Second))
+	}
+	return c.hold(ctx)
+}
+
+// because is the reason why ctx ended, where it did, instead of what broke on that.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
 }
 
 // each runs f for all hosts at once and joins the errors in the hosts' order.
@@ -125,6 +140,9 @@ func (c *Controller) connect(ctx context.Context, hosts []Host) error {
 }
 
 func (c *Controller) close() {
+	for _, p := range c.proofs {
+		p.close()
+	}
 	for _, s := range c.sessions {
 		_ = s.client.Close()
 	}
@@ -183,6 +201,7 @@ func (c *Controller) hold(ctx context.Context) error {
 		}
 		s := c.Plan.Steps[e.step]
 		if e.heal {
+			c.count(ctx, e.step)
 			if err := c.apply(ctx, s, healing, "healed"); err != nil {
 				return fmt.Errorf("heal %s: %w", s.Name, err)
 			}
@@ -195,7 +214,15 @@ func (c *Controller) hold(ctx context.Context) error {
 		c.say("injected %s", s.Name)
 		c.verify(ctx, e.step)
 	}
-	return until(ctx, start.Add(c.Plan.Hold))
+	if err := until(ctx, start.Add(c.Plan.Hold)); err != nil {
+		return err
+	}
+	for i, s := range c.Plan.Steps {
+		if s.Until >= c.Plan.Hold {
+			c.count(ctx, i)
+		}
+	}
+	return nil
 }
 
 func (c *Controller) apply(ctx context.Context, s Step, script func(Host, []Operation) string, want string) error {
@@ -219,56 +246,6 @@ func until(ctx context.Context, t time.Time) error {
 		return ctx.Err()
 	case <-timer.C:
 		return nil
-	}
-}
-
-// probe has the first host of a probe dial the second.
-func (c *Controller) probe(ctx context.Context, p Probe) error {
-	to := c.Inventory.host(p.To)
-	port := strconv.Itoa(int(p.Port))
-	if p.Port == 0 {
-		_, port, _ = net.SplitHostPort(to.SSH)
-	}
-	return c.sessions[p.From].reaches(ctx, net.JoinHostPort(to.Address.String(), port))
-}
-
-// steady keeps the probes that get through before anything is broken; the others
-// could not tell a cut from what else stands in their way.
-func (c *Controller) steady(ctx context.Context) {
-	for _, p := range c.Plan.Probes {
-		if err := c.probe(ctx, p); err != nil {
-			c.doubt("the cut between %s and %s cannot be measured: before it already %s cannot dial: %v", p.From, p.To, p.From, err)
-			continue
-		}
-		c.probes = append(c.probes, p)
-	}
-}
-
-// verify wants the probes of a step to fail.
-func (c *Controller) verify(ctx context.Context, step int) {
-	for _, p := range c.probes {
-		if p.Step != step {
-			continue
-		}
-		switch err := c.probe(ctx, p); {
-		case err == nil:
-			c.doubt("%s is not in force: %s still reaches %s", c.Plan.Steps[step].Name, p.From, p.To)
-		case !unanswered(err):
-			c.doubt("%s was not measured to be in force: %v", c.Plan.Steps[step].Name, err)
-		}
-	}
-	has := slices.ContainsFunc(c.Plan.Probes, func(p Probe) bool { return p.Step == step })
-	if !has && c.Plan.Steps[step].cuts() {
-		c.doubt("%s was not measured to be in force: nothing over TCP is cut", c.Plan.Steps[step].Name)
-	}
-}
-
-// whole wants every probe to get through again.
-func (c *Controller) whole(ctx context.Context) {
-	for _, p := range c.probes {
-		if err := c.probe(ctx, p); err != nil {
-			c.doubt("after the heal %s does not reach %s: %v", p.From, p.To, err)
-		}
 	}
 }
 

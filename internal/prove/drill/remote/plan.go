@@ -35,19 +35,31 @@ type Step struct {
 type Operation struct {
 	ID   int
 	Host string
-	// Cut, when set, is an nft table; else Verb (kill, stop, pause) strikes Unit.
+	// Cut or Slow, when set, is an nft table, Slow with a queueing discipline; else
+	// Verb (kill, stop, pause) strikes Unit.
 	Cut  *HostCut
+	Slow *HostSlow
 	Verb string
 	Unit string
 }
 
-// Probe is a connection from one host to another that the cut of a step must
-// break: proof that it is in force.
+// Probe is a way from one host to another that a step must break: proof that it is
+// in force.
 type Probe struct {
 	Step     int
 	From, To string
 	// Port is where To listens, 0 the port of its SSH.
 	Port uint16
+	// State is that of the cut: of new the connection must fail and one that is
+	// older live on, of established the other way round.
+	State string
+	// Slower is by how much the connection must take longer instead.
+	Slower time.Duration
+	// Slow says that the way is slow and not cut.
+	Slow bool
+	// Proto is set where nothing over TCP is cut: the packets that the rule took
+	// are counted then.
+	Proto string
 }
 
 // Build turns a case into operations on the hosts of inv. What a real host cannot
@@ -89,6 +101,11 @@ func (b *builder) fault(f scenario.Step) error {
 	s := Step{Name: f.Name, At: f.At, Until: end}
 	for _, c := range f.Cuts {
 		if err := b.cut(&s, c); err != nil {
+			return err
+		}
+	}
+	for _, sl := range f.Slow {
+		if err := b.slow(&s, sl); err != nil {
 			return err
 		}
 	}
@@ -162,8 +179,8 @@ func (b *builder) unknown(field, name string) error {
 // cut puts its rules on the hosts of both ends: either alone would do, and both
 // hold when a packet comes by a way that one of them does not see.
 func (b *builder) cut(s *Step, c scenario.Cut) error {
-	if c.State == "established" {
-		return fmt.Errorf("cuts.state: established cannot be told apart on a host whose connections are older than the drill; choose all or new")
+	if c.State == "established" && c.Proto != "tcp" {
+		return fmt.Errorf("cuts.state: on a host nothing tells datagrams that are older than the drill from new ones; add proto: tcp to established")
 	}
 	if c.Via != "" {
 		return fmt.Errorf("cuts.via: a detour is made by routers, which are no hosts of the inventory; drill it in the lab, or by hand with --observe-only")
@@ -182,12 +199,42 @@ func (b *builder) cut(s *Step, c scenario.Cut) error {
 	return nil
 }
 
-// probe adds the connection that must fail, where a TCP connection is what fails.
-func (b *builder) probe(from, to Host, c scenario.Cut) {
-	if c.Proto == "udp" || c.Proto == "vxlan" {
-		return
+// slow puts its rules on the hosts of both ends, each for what it sends and what it
+// gets. A device takes one discipline of ours at a time.
+func (b *builder) slow(s *Step, sl scenario.Slow) error {
+	from, to, err := b.ends(scenario.Cut{From: sl.From, To: sl.To})
+	if err != nil {
+		return err
 	}
-	p := Probe{Step: len(b.plan.Steps), From: from.Name, To: to.Name}
+	for _, side := range []struct{ at, peers []Host }{{from, to}, {to, from}} {
+		for _, h := range side.at {
+			if err := b.queues(s, h.Name); err != nil {
+				return err
+			}
+			b.add(s, Operation{Host: h.Name, Slow: hostSlow(sl, side.peers)})
+		}
+	}
+	b.plan.Probes = append(b.plan.Probes, Probe{Step: len(b.plan.Steps), From: from[0].Name, To: to[0].Name, Slow: true, Slower: 2 * sl.Delay})
+	return nil
+}
+
+// queues refuses a second slow way on a host while the first is in force.
+func (b *builder) queues(s *Step, host string) error {
+	for _, o := range append(slices.Clone(b.plan.Steps), *s) {
+		together := o.At < s.Until && s.At < o.Until
+		if together && slices.ContainsFunc(o.on(host), func(op Operation) bool { return op.Slow != nil }) {
+			return fmt.Errorf("slow: host %s is an end of two slow ways at once (also of %s); let them follow each other with at and for", host, o.Name)
+		}
+	}
+	return nil
+}
+
+// probe adds what shows that the cut is in force.
+func (b *builder) probe(from, to Host, c scenario.Cut) {
+	p := Probe{Step: len(b.plan.Steps), From: from.Name, To: to.Name, State: c.State}
+	if c.Proto == "udp" || c.Proto == "vxlan" {
+		p.Proto = c.Proto
+	}
 	if len(c.Ports) > 0 {
 		p.Port = c.Ports[0]
 	}

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -33,7 +34,14 @@ func Print(p *Plan, inv *Inventory) string {
 }
 
 func (op Operation) String() string {
-	if op.Cut == nil {
+	switch {
+	case op.Slow != nil:
+		text := fmt.Sprintf("%s; undone by: delete table inet %s%d", op.Slow, tablePrefix, op.ID)
+		if op.Slow.queued() {
+			text += " and the queueing discipline htb " + slowHandle + ":"
+		}
+		return text
+	case op.Cut == nil:
 		undo := "start"
 		if op.Verb == "pause" {
 			undo = "continue"
@@ -51,8 +59,11 @@ func (c *HostCut) String() string {
 	if len(c.Ports) > 0 {
 		what += fmt.Sprintf(" at ports %s", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(c.Ports)), ", "), "[]"))
 	}
-	if c.New {
+	switch c.State {
+	case "new":
 		what += " that begins anew"
+	case "established":
+		what += " of connections that are older"
 	}
 	way := "to and from"
 	switch {
@@ -65,17 +76,21 @@ func (c *HostCut) String() string {
 	if c.Action == "reset" || c.Action == "icmp" {
 		verb = "reject (" + c.Action + ")"
 	}
+	return fmt.Sprintf("%s %s %s %s", verb, what, way, strings.Join(c.Names, ", ")) + behind(c.Peers)
+}
+
+// behind counts the networks among peers.
+func behind(peers []netip.Prefix) string {
 	nets := 0
-	for _, p := range c.Peers {
+	for _, p := range peers {
 		if !p.IsSingleIP() {
 			nets++
 		}
 	}
-	text := fmt.Sprintf("%s %s %s %s", verb, what, way, strings.Join(c.Names, ", "))
-	if nets > 0 {
-		text += fmt.Sprintf(" and %d networks behind", nets)
+	if nets == 0 {
+		return ""
 	}
-	return text
+	return fmt.Sprintf(" and %d networks behind", nets)
 }
 
 // host returns the one of that name; the plan names no other.

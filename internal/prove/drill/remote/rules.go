@@ -23,39 +23,48 @@ type HostCut struct {
 	Names []string
 	// Out takes what goes to the peers, In what comes from them.
 	Out, In bool
-	New     bool
-	Proto   string
-	Ports   []uint16
-	Action  string
+	// State is all, new or established; "" is all.
+	State  string
+	Proto  string
+	Ports  []uint16
+	Action string
 }
 
 func hostCut(c scenario.Cut, peers []Host, out, in bool) *HostCut {
-	h := &HostCut{Out: out, In: in, New: c.State == "new", Proto: c.Proto, Ports: c.Ports, Action: c.Action}
-	for _, p := range peers {
-		h.Names = append(h.Names, p.Name)
-		h.Peers = append(h.Peers, netip.PrefixFrom(p.Address, p.Address.BitLen()))
-		h.Peers = append(h.Peers, p.Networks...)
-	}
+	h := &HostCut{Out: out, In: in, State: c.State, Proto: c.Proto, Ports: c.Ports, Action: c.Action}
+	h.Names, h.Peers = peersOf(peers)
 	return h
+}
+
+// peersOf are the names of hosts, and all that they are reached by.
+func peersOf(hosts []Host) (names []string, peers []netip.Prefix) {
+	for _, p := range hosts {
+		names = append(names, p.Name)
+		peers = append(peers, netip.PrefixFrom(p.Address, p.Address.BitLen()))
+		peers = append(peers, p.Networks...)
+	}
+	return names, peers
 }
 
 // ruleset is the text that `nft -f` loads: one table of our own. It hooks before
 // the host's filters (priority -10), because what those accept must be dropped
 // too, and what those drop is dropped anyway. The forward hook takes pods.
-func (op Operation) ruleset() string {
-	c := op.Cut
+func (c *HostCut) ruleset(id int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "table inet %s%d {\n", tablePrefix, op.ID)
+	fmt.Fprintf(&b, "table inet %s%d {\n", tablePrefix, id)
+	if c.State == "established" {
+		b.WriteString(youngSets)
+	}
 	for _, hook := range []string{"input", "output", "forward"} {
 		fmt.Fprintf(&b, "\tchain %s {\n\t\ttype filter hook %[1]s priority -10; policy accept;\n", hook)
 		if hook != "forward" {
 			b.WriteString("\t\t" + spare(hook) + "\n")
 		}
 		if c.In && hook != "output" {
-			b.WriteString(c.jumps("saddr"))
+			b.WriteString(eachPeer(c.Peers, "saddr", "jump cut"))
 		}
 		if c.Out && hook != "input" {
-			b.WriteString(c.jumps("daddr"))
+			b.WriteString(eachPeer(c.Peers, "daddr", "jump cut"))
 		}
 		b.WriteString("\t}\n")
 	}
@@ -76,19 +85,19 @@ func spare(hook string) string {
 	return "@FAMILY@ daddr " + controllerWord + " tcp sport @PORT@ accept"
 }
 
-// jumps matches the peers at one end, a rule for each family.
-func (c *HostCut) jumps(end string) string {
+// eachPeer is a rule for each peer at one end.
+func eachPeer(peers []netip.Prefix, end, verdict string) string {
 	var b strings.Builder
 	for _, family := range []string{"ip", "ip6"} {
 		var set []string
-		for _, p := range c.Peers {
+		for _, p := range peers {
 			if p.Addr().Is4() == (family == "ip") {
 				set = append(set, element(p))
 			}
 		}
 		slices.Sort(set)
 		for _, e := range slices.Compact(set) {
-			fmt.Fprintf(&b, "\t\t%s %s %s jump cut\n", family, end, e)
+			fmt.Fprintf(&b, "\t\t%s %s %s %s\n", family, end, e, verdict)
 		}
 	}
 	return b.String()
@@ -99,6 +108,31 @@ func element(p netip.Prefix) string {
 		return p.Addr().String()
 	}
 	return p.String()
+}
+
+// youngSets hold the TCP connections that began under the cut, of which there may be
+// as many as a busy host opens in an hour; youngRules write them down and let them pass.
+// What is not written down is older: conntrack would have to have been watching before,
+// and a mark of ours on its entries would outlive the cut.
+const youngSets = `	set young {
+		typeof ip saddr . tcp sport . ip daddr . tcp dport
+		flags dynamic
+		size 1048576
+	}
+	set young6 {
+		typeof ip6 saddr . tcp sport . ip6 daddr . tcp dport
+		flags dynamic
+		size 1048576
+	}
+`
+
+var youngRules = []string{
+	"tcp flags & (syn | ack) == syn add @young { ip saddr . tcp sport . ip daddr . tcp dport } return",
+	"tcp flags & (syn | ack) == syn add @young6 { ip6 saddr . tcp sport . ip6 daddr . tcp dport } return",
+	"ip saddr . tcp sport . ip daddr . tcp dport @young return",
+	"ip daddr . tcp dport . ip saddr . tcp sport @young return",
+	"ip6 saddr . tcp sport . ip6 daddr . tcp dport @young6 return",
+	"ip6 daddr . tcp dport . ip6 saddr . tcp sport @young6 return",
 }
 
 // takes lets pass what the cut does not want, then takes the rest. A new TCP
@@ -114,7 +148,10 @@ func (c *HostCut) takes() []string {
 	case len(c.Ports) > 0:
 		r = append(r, "meta l4proto != { tcp, udp } return")
 	}
-	if c.New {
+	switch c.State {
+	case "established":
+		r = append(r, youngRules...)
+	case "new":
 		r = append(r, "tcp flags & (syn | ack) != syn return", "meta l4proto != tcp ct state != new return")
 	}
 	verdicts := []string{"counter drop"}

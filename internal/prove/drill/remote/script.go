@@ -21,15 +21,21 @@ func looking(h Host, ops []Operation) string {
 [ -d "$(dirname "$dir")" ] || p "the directory that should hold $dir is missing; set dir"
 `)
 	tools := []string{"flock", "sync", "setsid"}
-	if slices.ContainsFunc(ops, func(op Operation) bool { return op.Cut != nil }) {
+	if slices.ContainsFunc(ops, Operation.tabled) {
 		tools = append(tools, "nft")
 		fmt.Fprintf(&b, "nft list tables 2>/dev/null | grep -q ' %s' && p \"an nft table %s* exists that is in no journal here; look whose it is and delete it\"\n", tablePrefix, tablePrefix)
 	}
 	for _, op := range ops {
-		if op.Cut == nil {
+		switch {
+		case op.Slow != nil:
+			tools = append(tools, op.Slow.tools()...)
+			op.Slow.looking(&b)
+		case op.Cut == nil:
 			fmt.Fprintf(&b, "systemctl is-active --quiet %s || p \"%[1]s is not active, so there is nothing to %s\"\n", op.Unit, op.Verb)
 		}
 	}
+	slices.Sort(tools)
+	tools = slices.Compact(tools)
 	fmt.Fprintf(&b, "for t in %s; do command -v $t >/dev/null || p \"the program $t is missing; install it\"; done\n", strings.Join(tools, " "))
 	b.WriteString("[ -n \"$HOLDFAST_SSH\" ] || p \"SSH_CONNECTION is not set, so the controller could not be spared\"\n")
 	b.WriteString("echo looked\n")
@@ -50,7 +56,11 @@ case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
 from=$1 port=$4
 `)
 	for _, op := range ops {
-		if op.Cut != nil {
+		if op.Slow != nil && op.Slow.queued() {
+			b.WriteString(op.Slow.devices())
+			fmt.Fprintf(&b, "[ -z \"$bad\" ]\necho \"$devs\" >\"$dir/%d.devs\"\n", op.ID)
+		}
+		if op.tabled() {
 			fmt.Fprintf(&b, "sed \"s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/\" >\"$dir/%d.nft\" <<'HOLDFAST'\n%sHOLDFAST\nnft -c -f \"$dir/%[1]d.nft\"\n", op.ID, op.ruleset())
 		}
 	}
@@ -103,8 +113,9 @@ func (op Operation) undo() string {
 	var try string
 	switch {
 	case op.Cut != nil:
-		table := fmt.Sprintf("inet %s%d", tablePrefix, op.ID)
-		try = fmt.Sprintf("! nft list table %s >/dev/null 2>&1 || nft delete table %[1]s", table)
+		try = untable(op.ID)
+	case op.Slow != nil:
+		try = op.Slow.undo(op.ID)
 	case op.Verb == "pause":
 		try = "systemctl kill --signal=CONT " + op.Unit
 	default:
@@ -113,12 +124,30 @@ func (op Operation) undo() string {
 	return fmt.Sprintf("if [ -e \"$dir/did-%d\" ]; then { %s; } && rm \"$dir/did-%[1]d\" || bad=1; fi\n", op.ID, try)
 }
 
+// untable deletes the table of an operation where there is one.
+func untable(id int) string {
+	return fmt.Sprintf("! nft list table inet %s%d >/dev/null 2>&1 || nft delete table inet %[1]s%[2]d", tablePrefix, id)
+}
+
+// tabled says whether the operation has an nft table.
+func (op Operation) tabled() bool { return op.Cut != nil || op.Slow != nil }
+
+// ruleset is the operation's nft table.
+func (op Operation) ruleset() string {
+	if op.Slow != nil {
+		return op.Slow.ruleset(op.ID)
+	}
+	return op.Cut.ruleset(op.ID)
+}
+
 // do is an operation: its mark, synced, then itself, then the look whether it is so.
 func (op Operation) do() string {
 	mark := fmt.Sprintf(": >\"$dir/did-%d\"\nsync \"$dir/did-%[1]d\" \"$dir\" 2>/dev/null || sync\n", op.ID)
 	switch {
 	case op.Cut != nil:
 		return mark + fmt.Sprintf("nft -f \"$dir/%d.nft\"\nnft list table inet %s%[1]d >/dev/null\n", op.ID, tablePrefix)
+	case op.Slow != nil:
+		return mark + op.Slow.do(op.ID) + fmt.Sprintf("nft list table inet %s%d >/dev/null\n", tablePrefix, op.ID)
 	case op.Verb == "kill":
 		// The stop keeps Restart= from undoing the kill at once.
 		return mark + fmt.Sprintf("systemctl kill --signal=KILL %s\nsystemctl stop %[1]s\n", op.Unit) + still(op.Unit)
@@ -159,6 +188,19 @@ func healing(h Host, ops []Operation) string {
 		b.WriteString(op.undo())
 	}
 	b.WriteString("[ $bad = 0 ] && echo healed\n")
+	return b.String()
+}
+
+// counting lists the tables of a step with their counters.
+func counting(h Host, ops []Operation) string {
+	var b strings.Builder
+	head(&b, h)
+	for _, op := range ops {
+		if op.tabled() {
+			fmt.Fprintf(&b, "nft -t list table inet %s%d\n", tablePrefix, op.ID)
+		}
+	}
+	b.WriteString("echo counted\n")
 	return b.String()
 }
 

@@ -35,17 +35,27 @@ type session struct {
 // dial connects and logs in. A host key that is unknown or changed is an error
 // that names the file and the remedy.
 func dial(ctx context.Context, h Host, known string) (*session, error) {
-	cfg, closeAgent, err := clientConfig(h, known)
-	if err != nil {
-		return nil, err
-	}
-	defer closeAgent()
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", h.SSH)
 	if err != nil {
 		return nil, fmt.Errorf("host %s: connect: %w", h.Name, err)
 	}
+	client, err := login(ctx, conn, h, known)
+	if err != nil {
+		return nil, err
+	}
+	return &session{host: h, client: client}, nil
+}
+
+// login speaks SSH over a connection to h, which it closes when that fails.
+func login(ctx context.Context, conn net.Conn, h Host, known string) (*ssh.Client, error) {
+	cfg, closeAgent, err := clientConfig(h, known)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	defer closeAgent()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	c, chans, reqs, err := ssh.NewClientConn(conn, h.SSH, cfg)
@@ -53,7 +63,56 @@ func dial(ctx context.Context, h Host, known string) (*session, error) {
 		_ = conn.Close()
 		return nil, fmt.Errorf("host %s: %w", h.Name, explain(err, h, known))
 	}
-	return &session{host: h, client: ssh.NewClient(c, chans, reqs)}, nil
+	return ssh.NewClient(c, chans, reqs), nil
+}
+
+// aliveEvery is how often a host is asked over its connection whether it is there,
+// aliveTime how long it may take to answer: three repetitions of TCP over a bad line.
+const (
+	aliveEvery = 3 * time.Second
+	aliveTime  = 10 * time.Second
+)
+
+var errSilent = errors.New("it does not answer any more")
+
+// alive asks once.
+func alive(ctx context.Context, client *ssh.Client, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	answer := make(chan error, 1)
+	go func() { // ends with the connection at the latest
+		_, _, err := client.SendRequest("keepalive@openssh.com", true, nil)
+		answer <- err
+	}()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return errSilent
+	}
+}
+
+// watch closes the connection of a host that fell silent, so that nothing waits for
+// it any more, and says so.
+func (s *session) watch(ctx context.Context, gone func(error)) {
+	tick := time.NewTicker(aliveEvery)
+	defer tick.Stop()
+	for {
+		err := alive(ctx, s.client, aliveTime)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			gone(fmt.Errorf("host %s: the connection broke: %w", s.host.Name, err))
+			_ = s.client.Close()
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 func clientConfig(h Host, known string) (*ssh.ClientConfig, func(), error) {
@@ -185,34 +244,6 @@ func (s *session) run(ctx context.Context, script, want string) (string, error) 
 	}
 	return text, fmt.Errorf("host %s: %w", s.host.Name, err)
 }
-
-// reaches has the host itself dial addr, through the SSH server, so that nothing
-// has to be installed on it. A refusal by policy is [errNoForward].
-func (s *session) reaches(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, reachTime)
-	defer cancel()
-	conn, err := s.client.DialContext(ctx, "tcp", addr)
-	if err == nil {
-		_ = conn.Close()
-		return nil
-	}
-	var refused *ssh.OpenChannelError
-	if errors.As(err, &refused) && refused.Reason == ssh.Prohibited {
-		return errNoForward
-	}
-	return err
-}
-
-// unanswered tells a host that could not connect from one that could not be asked.
-func unanswered(err error) bool {
-	var refused *ssh.OpenChannelError
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &refused) && refused.Reason == ssh.ConnectionFailed
-}
-
-// reachTime is a SYN and two repetitions (1 s and 2 s later).
-const reachTime = 4 * time.Second
-
-var errNoForward = errors.New("its SSH server forbids AllowTcpForwarding")
 
 // bounded keeps the first maxOutput bytes. Standard output and error are copied
 // into it at once.

@@ -119,6 +119,8 @@ type Step struct {
 	Name string        `yaml:"name"`
 	At   time.Duration `yaml:"at,omitempty"`
 	Cuts []Cut         `yaml:"cuts,omitempty"`
+	// Slow makes the way between two sites worse without cutting it.
+	Slow []Slow `yaml:"slow,omitempty"`
 	// Kill, Pause and Stop name a site ("b": its servers and agents), one
 	// member ("main/b"), one apiserver ("apiserver/b") or one agent
 	// ("agent:main/b", "agent:balance/b", "agent:vip/a2").

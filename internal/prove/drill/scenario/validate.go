@@ -164,12 +164,17 @@ func (c *Case) checkStep(f Step) error {
 		return fmt.Errorf("for, every: %s, %s; durations are not negative", f.For, f.Every)
 	case f.Every > 0 && (f.For == 0 || f.For >= f.Every):
 		return fmt.Errorf("every: %s with for: %s never heals; choose a for: that is shorter", f.Every, f.For)
-	case len(f.Cuts)+len(f.Kill)+len(f.Pause)+len(f.Stop)+len(f.Unready)+len(f.Off)+len(f.Release)+len(f.Drain)+len(f.Freeze)+len(f.Delete)+len(f.Claim)+len(f.GiveUp) == 0:
-		return fmt.Errorf("%s: breaks nothing; give cuts, kill, pause, stop, unready, off, release, drain, freeze, delete, claim or giveUp", f.Name)
+	case len(f.Cuts)+len(f.Slow)+len(f.Kill)+len(f.Pause)+len(f.Stop)+len(f.Unready)+len(f.Off)+len(f.Release)+len(f.Drain)+len(f.Freeze)+len(f.Delete)+len(f.Claim)+len(f.GiveUp) == 0:
+		return fmt.Errorf("%s: breaks nothing; give cuts, slow, kill, pause, stop, unready, off, release, drain, freeze, delete, claim or giveUp", f.Name)
 	}
 	for i, cut := range f.Cuts {
 		if err := c.checkCut(cut); err != nil {
 			return fmt.Errorf("cuts[%d]: %w", i, err)
+		}
+	}
+	for i, s := range f.Slow {
+		if err := c.checkSlow(s); err != nil {
+			return fmt.Errorf("slow[%d]: %w", i, err)
 		}
 	}
 	for _, target := range slices.Concat(f.Kill, f.Pause, f.Stop) {

@@ -333,5 +333,11 @@ func (c *Case) roundTrip() time.Duration {
 	for _, l := range c.Lab.Links {
 		longest = max(longest, 2*(l.Delay+l.Jitter))
 	}
-	return longest
+	added := time.Duration(0)
+	for _, f := range c.Faults {
+		for _, s := range f.Slow {
+			added = max(added, 2*(s.Delay+s.Jitter))
+		}
+	}
+	return longest + added
 }

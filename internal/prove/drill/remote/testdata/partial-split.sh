@@ -6,7 +6,7 @@ p() { echo "problem: $1"; }
 [ -e "$dir" ] && p "$dir exists, so a drill is in force or was left behind; type: holdfast drill undo"
 [ -d "$(dirname "$dir")" ] || p "the directory that should hold $dir is missing; set dir"
 nft list tables 2>/dev/null | grep -q ' holdfast_drill_' && p "an nft table holdfast_drill_* exists that is in no journal here; look whose it is and delete it"
-for t in flock sync setsid nft; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
+for t in flock nft setsid sync; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
 [ -n "$HOLDFAST_SSH" ] || p "SSH_CONNECTION is not set, so the controller could not be spared"
 echo looked
 # stage
@@ -101,7 +101,7 @@ p() { echo "problem: $1"; }
 [ -e "$dir" ] && p "$dir exists, so a drill is in force or was left behind; type: holdfast drill undo"
 [ -d "$(dirname "$dir")" ] || p "the directory that should hold $dir is missing; set dir"
 nft list tables 2>/dev/null | grep -q ' holdfast_drill_' && p "an nft table holdfast_drill_* exists that is in no journal here; look whose it is and delete it"
-for t in flock sync setsid nft; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
+for t in flock nft setsid sync; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
 [ -n "$HOLDFAST_SSH" ] || p "SSH_CONNECTION is not set, so the controller could not be spared"
 echo looked
 # stage
@@ -196,7 +196,7 @@ p() { echo "problem: $1"; }
 [ -e "$dir" ] && p "$dir exists, so a drill is in force or was left behind; type: holdfast drill undo"
 [ -d "$(dirname "$dir")" ] || p "the directory that should hold $dir is missing; set dir"
 nft list tables 2>/dev/null | grep -q ' holdfast_drill_' && p "an nft table holdfast_drill_* exists that is in no journal here; look whose it is and delete it"
-for t in flock sync setsid nft; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
+for t in flock nft setsid sync; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
 [ -n "$HOLDFAST_SSH" ] || p "SSH_CONNECTION is not set, so the controller could not be spared"
 echo looked
 # stage

@@ -6,7 +6,7 @@ p() { echo "problem: $1"; }
 [ -e "$dir" ] && p "$dir exists, so a drill is in force or was left behind; type: holdfast drill undo"
 [ -d "$(dirname "$dir")" ] || p "the directory that should hold $dir is missing; set dir"
 nft list tables 2>/dev/null | grep -q ' holdfast_drill_' && p "an nft table holdfast_drill_* exists that is in no journal here; look whose it is and delete it"
-for t in flock sync setsid nft; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
+for t in flock nft setsid sync; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
 [ -n "$HOLDFAST_SSH" ] || p "SSH_CONNECTION is not set, so the controller could not be spared"
 echo looked
 # stage
@@ -103,7 +103,7 @@ p() { echo "problem: $1"; }
 nft list tables 2>/dev/null | grep -q ' holdfast_drill_' && p "an nft table holdfast_drill_* exists that is in no journal here; look whose it is and delete it"
 systemctl is-active --quiet etcd.service || p "etcd.service is not active, so there is nothing to kill"
 systemctl is-active --quiet kube-apiserver.service || p "kube-apiserver.service is not active, so there is nothing to kill"
-for t in flock sync setsid nft; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
+for t in flock nft setsid sync; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
 [ -n "$HOLDFAST_SSH" ] || p "SSH_CONNECTION is not set, so the controller could not be spared"
 echo looked
 # stage
@@ -216,7 +216,7 @@ p() { echo "problem: $1"; }
 [ -e "$dir" ] && p "$dir exists, so a drill is in force or was left behind; type: holdfast drill undo"
 [ -d "$(dirname "$dir")" ] || p "the directory that should hold $dir is missing; set dir"
 nft list tables 2>/dev/null | grep -q ' holdfast_drill_' && p "an nft table holdfast_drill_* exists that is in no journal here; look whose it is and delete it"
-for t in flock sync setsid nft; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
+for t in flock nft setsid sync; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
 [ -n "$HOLDFAST_SSH" ] || p "SSH_CONNECTION is not set, so the controller could not be spared"
 echo looked
 # stage
@@ -315,7 +315,7 @@ p() { echo "problem: $1"; }
 [ -e "$dir" ] && p "$dir exists, so a drill is in force or was left behind; type: holdfast drill undo"
 [ -d "$(dirname "$dir")" ] || p "the directory that should hold $dir is missing; set dir"
 nft list tables 2>/dev/null | grep -q ' holdfast_drill_' && p "an nft table holdfast_drill_* exists that is in no journal here; look whose it is and delete it"
-for t in flock sync setsid nft; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
+for t in flock nft setsid sync; do command -v $t >/dev/null || p "the program $t is missing; install it"; done
 [ -n "$HOLDFAST_SSH" ] || p "SSH_CONNECTION is not set, so the controller could not be spared"
 echo looked
 # stage
