@@ -29,6 +29,8 @@ type hosts struct {
 	lab  *lab.Lab
 	dir  string
 	keys map[string]ssh.Signer
+	// six has the inventory know hosts by their IPv6 addresses.
+	six bool
 }
 
 // remoteCut is a scenario of a few seconds; what is cut is TCP and all else.
@@ -119,8 +121,8 @@ func (h *hosts) ssh(name string) string { return net.JoinHostPort(h.node(name).I
 func (h *hosts) serve(server, name string) {
 	h.t.Helper()
 	h.write("host-"+name, h.key(name))
-	h.write("sshd-"+name, fmt.Sprintf("ListenAddress %s\nPort 22\nHostKey %s\nAuthorizedKeysFile %s\nPermitRootLogin prohibit-password\n"+
-		"PasswordAuthentication no\nUsePAM no\nStrictModes no\nPidFile none\n", h.node(name).IP(), h.path("host-"+name), h.path("authorized_keys")))
+	h.write("sshd-"+name, fmt.Sprintf("ListenAddress %s\nListenAddress %s\nPort 22\nHostKey %s\nAuthorizedKeysFile %s\nPermitRootLogin prohibit-password\n"+
+		"PasswordAuthentication no\nUsePAM no\nStrictModes no\nPidFile none\n", h.node(name).IP(), h.node(name).IP6(), h.path("host-"+name), h.path("authorized_keys")))
 	if _, err := h.node(name).Spawn(h.t.Context(), lab.Process{Name: "sshd-" + name, Argv: []string{server, "-D", "-e", "-f", h.path("sshd-" + name)}}); err != nil {
 		h.t.Fatal(err)
 	}
@@ -139,8 +141,12 @@ func (h *hosts) inventory(keys map[string]string) {
 	var known, list strings.Builder
 	for _, name := range []string{"a1", "b1"} {
 		known.WriteString(knownhosts.Line([]string{h.ssh(name)}, h.keys[keys[name]].PublicKey()) + "\n")
-		fmt.Fprintf(&list, "  - {name: %s, address: %s, user: root, key: id, site: %s, role: server, dir: %s}\n",
-			name, h.node(name).IP(), name[:1], h.journal(name))
+		ip := h.node(name).IP()
+		if h.six {
+			ip = h.node(name).IP6()
+		}
+		fmt.Fprintf(&list, "  - {name: %s, address: '%s', ssh: '%s', user: root, key: id, site: %s, role: server, dir: %s}\n",
+			name, ip, h.ssh(name), name[:1], h.journal(name))
 	}
 	h.write("known_hosts", known.String())
 	h.write("hosts.yaml", "version: 1\nknownHosts: known_hosts\nhosts:\n"+list.String())

@@ -134,7 +134,8 @@ judge it again.
 
 With --inventory the faults go to real hosts over SSH, with an undo script and a
 dead man's timer on each; with --observe-only a person breaks things. Then the
-paths of --probe are measured from here, and no report directory is written.`,
+paths of --probe are measured from here; with --out or --json the report is that
+of a lab.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -160,9 +161,11 @@ func (f *runFlags) run(ctx context.Context, ref string, stdout, stderr io.Writer
 	if err := f.load(ref, f.variant); err != nil {
 		return err
 	}
-	if real, err := f.real.real(); err != nil {
+	documents := !f.real.dryRun && (f.json || f.Out != "")
+	if real, err := f.real.real(documents); err != nil {
 		return err
 	} else if real {
+		f.Progress = stderr
 		return f.runReal(ctx, stdout)
 	}
 	if f.repeat < 1 || f.repeat > 1000 {

@@ -38,7 +38,8 @@ func (f *realFlags) bind(cmd *cobra.Command) {
 
 // real says whether the drill is one on real hosts; flags that need that are an
 // error without it.
-func (f *realFlags) real() (bool, error) {
+func (f *realFlags) real(documents bool) (bool, error) {
+	real := f.inventory != "" || f.observe
 	switch {
 	case f.observe && (f.dryRun || f.yes):
 		return false, errors.New("--dry-run, --yes: --observe-only injects nothing; leave them out")
@@ -48,10 +49,12 @@ func (f *realFlags) real() (bool, error) {
 		return false, errors.New("--observe-only: observes nothing without --probe; give a file as for holdfast probe --config")
 	case f.inventory == "" && !f.observe && (f.dryRun || f.yes || f.probe != "" || f.maxOutage != 0):
 		return false, errors.New("--dry-run, --yes, --probe, --max-outage: are for real hosts; give --inventory or --observe-only")
+	case real && documents && f.probe == "":
+		return false, errors.New("--out, --json: report what clients noticed; give --probe, a file as for holdfast probe --config")
 	case f.maxOutage != 0 && f.probe == "":
 		return false, errors.New("--max-outage: bounds the paths of --probe; give that file")
 	}
-	return f.inventory != "" || f.observe, nil
+	return real, nil
 }
 
 // runReal drills real hosts and turns what was seen into the exit code.
@@ -66,11 +69,18 @@ func (f *runFlags) runReal(ctx context.Context, stdout io.Writer) error {
 	if f.Hold > 0 {
 		c.Phases.Hold = f.Hold
 	}
-	inject, err := f.injection(c, stdout)
-	if err != nil || inject == nil {
+	progress := stdout
+	if f.json {
+		progress = f.Progress // stdout gets the document alone
+	}
+	j, err := f.injection(c, progress)
+	if err != nil || j == nil {
 		return err
 	}
-	return f.observed(ctx, c, inject, stdout)
+	if f.json || f.Out != "" {
+		return f.recorded(ctx, c, j, stdout)
+	}
+	return f.observed(ctx, c, j.inject, stdout)
 }
 
 // realVariant is the one chosen, else the main one: starting positions cannot be
@@ -82,17 +92,19 @@ func (f *runFlags) realVariant() string {
 	return f.Scenario.VariantNames()[0]
 }
 
-// injection is what happens between baseline and settle, nil for a dry run.
-func (f *runFlags) injection(c *scenario.Case, stdout io.Writer) (func(context.Context) ([]string, error), error) {
+// injection is what happens between baseline and settle. inject returns why the run
+// proves nothing.
+type injection struct {
+	inject func(context.Context) ([]string, error)
+	// timers reads what can be known of the hosts, record has a recorder told of faults.
+	timers func(context.Context) (remote.Timers, error)
+	record func(*recorder)
+}
+
+// injection is nil for a dry run.
+func (f *runFlags) injection(c *scenario.Case, stdout io.Writer) (*injection, error) {
 	if f.real.observe {
-		return func(ctx context.Context) ([]string, error) {
-			_, _ = fmt.Fprintf(stdout, "now: %s; undo it in %v\n", lowerFirst(c.Title), c.Phases.Hold)
-			if err := wait(ctx, c.Phases.Hold); err != nil {
-				return nil, err
-			}
-			_, _ = fmt.Fprintln(stdout, "now: undo it")
-			return nil, nil
-		}, nil
+		return byHand(c, stdout), nil
 	}
 	inv, err := remote.LoadInventory(f.real.inventory)
 	if err != nil {
@@ -112,7 +124,35 @@ func (f *runFlags) injection(c *scenario.Case, stdout io.Writer) (func(context.C
 		return nil, errors.New("--yes: missing, so nothing was done; read the plan above and give it, or --dry-run")
 	}
 	ctl := &remote.Controller{Inventory: inv, Plan: plan, Out: stdout}
-	return ctl.Run, nil
+	return &injection{
+		inject: ctl.Run,
+		timers: func(ctx context.Context) (remote.Timers, error) { return remote.ReadTimers(ctx, inv) },
+		record: func(r *recorder) { ctl.Note = r.step },
+	}, nil
+}
+
+// byHand tells a person what to break, and when to undo it.
+func byHand(c *scenario.Case, stdout io.Writer) *injection {
+	note := func(bool) {}
+	j := &injection{
+		timers: func(context.Context) (remote.Timers, error) {
+			return remote.Timers{Unknown: "no host was asked for its timers"}, nil
+		},
+		record: func(r *recorder) {
+			note = func(undone bool) { r.note("by-hand", "by hand", c.Title, undone) }
+		},
+	}
+	j.inject = func(ctx context.Context) ([]string, error) {
+		_, _ = fmt.Fprintf(stdout, "now: %s; undo it in %v\n", lowerFirst(c.Title), c.Phases.Hold)
+		note(false)
+		if err := wait(ctx, c.Phases.Hold); err != nil {
+			return nil, err
+		}
+		note(true)
+		_, _ = fmt.Fprintln(stdout, "now: undo it")
+		return nil, nil
+	}
+	return j
 }
 
 // observed runs the injection with the probes around it.
@@ -194,14 +234,24 @@ func (f *realFlags) watch(ctx context.Context) (*watching, error) {
 	if err != nil {
 		return nil, err
 	}
+	return walk(ctx, cfg, p, nil), nil
+}
+
+// walk runs a prober until its end; take, when set, gets every sample too.
+func walk(ctx context.Context, cfg *probe.Config, p *probe.Prober, take func(probe.Sample)) *watching {
 	// The prober outlives an interrupt until the injection is undone.
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	w := &watching{board: probe.NewBoard(p.Paths(), cfg.Stable), stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
-		p.Run(ctx, func(s probe.Sample) { w.board.Add(s) })
+		p.Run(ctx, func(s probe.Sample) {
+			w.board.Add(s)
+			if take != nil {
+				take(s)
+			}
+		})
 	}()
-	return w, nil
+	return w
 }
 
 func (w *watching) end() {

@@ -30,7 +30,7 @@ func (j *run) judgePath(p scenario.Path) report.Path {
 	case scenario.RoleControl:
 		judgeUnfailing(&out)
 	default:
-		out.Verdict = report.NotApplicable
+		out.Verdict, out.Reason = report.NotApplicable, e.Note
 	}
 	if e.FailedAfter != nil && out.Verdict == report.Pass {
 		j.judgeAfter(&out, *e.FailedAfter, samples)

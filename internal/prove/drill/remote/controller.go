@@ -19,6 +19,9 @@ type Controller struct {
 	Plan      *Plan
 	// Out gets a line per phase.
 	Out io.Writer
+	// Note, when set, is told when a step begins, just before, and when it was taken
+	// back.
+	Note func(s Step, undone bool)
 
 	sessions map[string]*session
 	staged   []Host
@@ -205,9 +208,11 @@ func (c *Controller) hold(ctx context.Context) error {
 			if err := c.apply(ctx, s, healing, "healed"); err != nil {
 				return fmt.Errorf("heal %s: %w", s.Name, err)
 			}
+			c.note(s, true)
 			c.say("healed %s", s.Name)
 			continue
 		}
+		c.note(s, false)
 		if err := c.apply(ctx, s, injecting, "injected"); err != nil {
 			return fmt.Errorf("inject %s: %w", s.Name, err)
 		}
@@ -265,6 +270,9 @@ func (c *Controller) undo(ctx context.Context) error {
 		}
 		return nil
 	})
+	for _, s := range c.Plan.Steps {
+		c.note(s, true)
+	}
 	if err == nil && len(c.staged) > 0 {
 		c.say("undone on %d hosts", len(c.staged))
 	}
@@ -305,6 +313,12 @@ func Undo(ctx context.Context, inv *Inventory, out io.Writer) error {
 		}
 	}
 	return err
+}
+
+func (c *Controller) note(s Step, undone bool) {
+	if c.Note != nil {
+		c.Note(s, undone)
+	}
 }
 
 func (c *Controller) doubt(format string, args ...any) {

@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"path"
@@ -181,6 +182,11 @@ func (h *Host) parts() error {
 		}
 	}
 	return nil
+}
+
+// unitNames lists the units of a host, each once, in order.
+func (h Host) unitNames() []string {
+	return slices.Compact(slices.Sorted(maps.Values(h.Units)))
 }
 
 // at returns the hosts that a scenario means by a site's or a host's name.

@@ -315,10 +315,6 @@ func (s Step) on(host string) []Operation {
 	return slices.DeleteFunc(slices.Clone(s.Ops), func(op Operation) bool { return op.Host != host })
 }
 
-func (s Step) cuts() bool {
-	return slices.ContainsFunc(s.Ops, func(op Operation) bool { return op.Cut != nil })
-}
-
 // event is a step that begins, or ends before the hold does.
 type event struct {
 	at   time.Duration

@@ -33,6 +33,17 @@ func Print(p *Plan, inv *Inventory) string {
 	return b.String()
 }
 
+// Kind is the kind of fault for reports: cut, slow, kill, stop or pause.
+func (op Operation) Kind() string {
+	switch {
+	case op.Cut != nil:
+		return "cut"
+	case op.Slow != nil:
+		return "slow"
+	}
+	return op.Verb
+}
+
 func (op Operation) String() string {
 	switch {
 	case op.Slow != nil:

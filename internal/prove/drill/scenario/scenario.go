@@ -208,6 +208,8 @@ const (
 
 // Expectation says what the clients of the matching paths may notice.
 type Expectation struct {
+	// Note says of paths that are not judged why.
+	Note string `yaml:"note,omitempty"`
 	// Role is affected (whole again within Window while the fault is in
 	// force), clean (no gap over Gap), control (must never fail) or info.
 	Role  string   `yaml:"role"`
