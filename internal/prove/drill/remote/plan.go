@@ -135,6 +135,8 @@ func possible(f scenario.Step) error {
 		{"drain", len(f.Drain) > 0},
 		{"claim", len(f.Claim) > 0},
 		{"giveUp", len(f.GiveUp) > 0},
+		{"freeze", len(f.Freeze) > 0},
+		{"delete", len(f.Delete) > 0},
 		{"every", f.Every > 0},
 	} {
 		if x.has {
