@@ -25,6 +25,10 @@ func (d *decision) soloPeer() Plan {
 	case v.Survivor.Answered <= v.Process.Since:
 		// Before this one was stopped it may have had its quorum with it.
 		return wait("the survivor has to answer once more without this member")
+	case v.Log.Content != Empty && (v.Arbiter.Trouble != Readable || v.Arbiter.Asked <= v.Process.Since):
+		// They may have become a pair since the record was read, and a person may
+		// have taken the peer out: then this is the only member that goes on.
+		return Plan{Do: Nothing, Read: time.Millisecond, Why: "the record must be read again before data is set aside"}
 	case v.Log.Content != Empty:
 		return Plan{Do: SetAside, Why: fmt.Sprintf("%s serves without this member", d.cfg.Peer)}
 	}

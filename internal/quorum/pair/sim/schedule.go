@@ -204,7 +204,9 @@ func (w *World) calm() time.Duration {
 	w.heal()
 	began := w.now
 	if w.becomes(bound, w.whole) {
-		return w.settled(began)
+		if again, lasts := w.settled(began); lasts {
+			return again
+		}
 	}
 	for range 3 {
 		if !w.helped() || w.becomes(bound, w.whole) {
@@ -255,15 +257,17 @@ func (w *World) lost(r arbiter.Record) bool {
 	return log.Content == pair.Empty || log.Content == pair.Unfit || log.Learner || !s.dir.verdict().selfVotes
 }
 
-// settled lets the pair write on, with all that either has.
-func (w *World) settled(began time.Duration) time.Duration {
+// settled lets the pair write on, with all that either has, and says whether it
+// lasts. A member that a person takes out may go when the pair already seems whole.
+func (w *World) settled(began time.Duration) (again time.Duration, lasts bool) {
 	again, writes := w.now-began, w.judge.Writes
 	w.Run(5 * time.Second)
 	// A change of the record that was on its way all the time takes one read more.
-	if !w.becomes(30*time.Second, func() bool { return w.whole() && w.judge.Writes > writes }) {
+	lasts = w.becomes(30*time.Second, func() bool { return w.whole() && w.judge.Writes > writes })
+	if !lasts && !w.judge.byHand {
 		w.breach("paired again, and it does not last")
 	}
-	return again
+	return again, lasts
 }
 
 func (w *World) becomes(limit time.Duration, so func() bool) bool {
