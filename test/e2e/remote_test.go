@@ -46,6 +46,12 @@ variants: [{name: main, leaders: {main: a}}]
 
 func newHosts(t *testing.T) *hosts {
 	t.Helper()
+	return newHostsOf(t, "a1", "b1")
+}
+
+// newHostsOf has only the named nodes serve; keys and settings are there for both.
+func newHostsOf(t *testing.T, serving ...string) *hosts {
+	t.Helper()
 	nightly(t)
 	server, err := exec.LookPath("/usr/sbin/sshd")
 	if err != nil {
@@ -72,6 +78,9 @@ func newHosts(t *testing.T) *hosts {
 	h.write("id", h.key("client"))
 	h.write("authorized_keys", string(ssh.MarshalAuthorizedKey(h.keys["client"].PublicKey())))
 	for _, name := range []string{"a1", "b1"} {
+		h.configure(name)
+	}
+	for _, name := range serving {
 		h.serve(server, name)
 	}
 	h.inventory(map[string]string{"a1": "a1", "b1": "b1"})
@@ -117,12 +126,17 @@ func (h *hosts) node(name string) *lab.Node {
 
 func (h *hosts) ssh(name string) string { return net.JoinHostPort(h.node(name).IP().String(), "22") }
 
-// serve runs sshd in the namespace of a node, with keys of its own.
-func (h *hosts) serve(server, name string) {
+// configure writes the settings of a node's sshd, with a key of its own.
+func (h *hosts) configure(name string) {
 	h.t.Helper()
 	h.write("host-"+name, h.key(name))
 	h.write("sshd-"+name, fmt.Sprintf("ListenAddress %s\nListenAddress %s\nPort 22\nHostKey %s\nAuthorizedKeysFile %s\nPermitRootLogin prohibit-password\n"+
 		"PasswordAuthentication no\nUsePAM no\nStrictModes no\nPidFile none\n", h.node(name).IP(), h.node(name).IP6(), h.path("host-"+name), h.path("authorized_keys")))
+}
+
+// serve runs sshd in the namespace of a node.
+func (h *hosts) serve(server, name string) {
+	h.t.Helper()
 	if _, err := h.node(name).Spawn(h.t.Context(), lab.Process{Name: "sshd-" + name, Argv: []string{server, "-D", "-e", "-f", h.path("sshd-" + name)}}); err != nil {
 		h.t.Fatal(err)
 	}

@@ -73,6 +73,7 @@ func (c *Controller) drill(ctx context.Context, hosts []Host) error {
 	if err := c.stage(ctx, hosts); err != nil {
 		return err
 	}
+	c.say("prepared %d hosts", len(hosts))
 	if late := time.Since(c.armed); late > armTime {
 		return fmt.Errorf("prepare hosts: it took %v, which leaves their dead men too little; drill fewer hosts, or nearer ones", late.Round(time.Second))
 	}

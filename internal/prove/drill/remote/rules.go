@@ -60,6 +60,11 @@ func (c *HostCut) ruleset(id int) string {
 		if hook != "forward" {
 			b.WriteString("\t\t" + spare(hook) + "\n")
 		}
+		if hook == "input" && c.Out {
+			// The reset that answers the host's own packets comes back to it over
+			// the loopback, in the name of the peer.
+			b.WriteString("\t\tiifname \"lo\" accept\n")
+		}
 		if c.In && hook != "output" {
 			b.WriteString(eachPeer(c.Peers, "saddr", "jump cut"))
 		}

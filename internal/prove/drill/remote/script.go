@@ -48,10 +48,10 @@ func staging(h Host, p *Plan) string {
 	ops := p.of(h.Name)
 	var b strings.Builder
 	head(&b, h)
-	b.WriteString("set -e\numask 077\nmkdir \"$dir\" || { echo \"refused: $dir exists\"; exit 3; }\n")
-	fmt.Fprintf(&b, "cat >\"$dir/undo.new\" <<'HOLDFAST'\n%sHOLDFAST\nmv \"$dir/undo.new\" \"$dir/undo.sh\"\n", undoing(h, ops))
-	b.WriteString(`trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
-set -- $HOLDFAST_SSH
+	b.WriteString("set -e\numask 077\nmkdir \"$dir\" || { echo \"refused: $dir exists\"; exit 3; }\ntrap '[ $? = 0 ] || rm -rf \"$dir\"' EXIT\n")
+	b.WriteString("full() { echo \"the journal cannot be written to $dir; make room there, or set dir to a file system that has some\"; exit 4; }\n")
+	fmt.Fprintf(&b, "cat >\"$dir/undo.new\" <<'HOLDFAST' || full\n%sHOLDFAST\ncksum <\"$dir/undo.new\" >\"$dir/undo.sum\" || full\nmv \"$dir/undo.new\" \"$dir/undo.sh\"\n", undoing(h, ops))
+	b.WriteString(`set -- $HOLDFAST_SSH
 case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
 from=$1 port=$4
 `)
@@ -61,7 +61,7 @@ from=$1 port=$4
 			fmt.Fprintf(&b, "[ -z \"$bad\" ]\necho \"$devs\" >\"$dir/%d.devs\"\n", op.ID)
 		}
 		if op.tabled() {
-			fmt.Fprintf(&b, "sed \"s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/\" >\"$dir/%d.nft\" <<'HOLDFAST'\n%sHOLDFAST\nnft -c -f \"$dir/%[1]d.nft\"\n", op.ID, op.ruleset())
+			fmt.Fprintf(&b, "sed \"s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/\" >\"$dir/%d.nft\" <<'HOLDFAST' || full\n%sHOLDFAST\nnft -c -f \"$dir/%[1]d.nft\"\n", op.ID, op.ruleset())
 		}
 	}
 	b.WriteString("sync\n")
@@ -208,9 +208,20 @@ func counting(h Host, ops []Operation) string {
 func undone(h Host) string {
 	var b strings.Builder
 	head(&b, h)
-	b.WriteString("if [ -e \"$dir/undo.sh\" ]; then sh \"$dir/undo.sh\"; elif [ -e \"$dir\" ]; then rm -f \"$dir/undo.new\"; rmdir \"$dir\" && echo undone; else echo nothing; fi\n")
+	b.WriteString(damaged)
+	b.WriteString("if [ -e \"$dir/undo.sh\" ]; then sh \"$dir/undo.sh\"; elif [ -e \"$dir\" ]; then rm -f \"$dir/undo.new\" \"$dir/undo.sum\"; rmdir \"$dir\" && echo undone; else echo nothing; fi\n")
 	return b.String()
 }
+
+// damaged keeps a journal that is not as it was written from being run. What carries
+// our name goes all the same; of units only a person can tell.
+const damaged = `if [ -e "$dir/undo.sh" ] && [ "$(cksum <"$dir/undo.sh")" != "$(cat "$dir/undo.sum" 2>/dev/null)" ]; then
+	for t in $(nft list tables 2>/dev/null | sed -n 's/^table inet \(` + tablePrefix + `[0-9]*\)$/\1/p'); do nft delete table inet "$t"; done
+	for d in $(tc qdisc show 2>/dev/null | sed -n 's/^qdisc htb ` + slowHandle + `: dev \([^ ]*\) root.*/\1/p'); do tc qdisc del dev "$d" root; done
+	echo "$dir/undo.sh is not as it was written and was not run; the nft tables and queueing disciplines of drills are removed; start the units of the inventory that do not run, continue those that are paused, then delete $dir"
+	exit 6
+fi
+`
 
 func head(b *strings.Builder, h Host) {
 	fmt.Fprintf(b, "PATH=$PATH:/usr/sbin:/sbin\ndir=%s\n", h.Dir)

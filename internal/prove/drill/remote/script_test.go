@@ -146,3 +146,49 @@ func TestAHostRefusesASecondDrill(t *testing.T) {
 	h.want("foreign table", h.sh("nft add table inet holdfast_drill_7; ("+looking(h.h, ops)+") | head -1"),
 		"problem: an nft table holdfast_drill_* exists that is in no journal here; look whose it is and delete it")
 }
+
+// TestADamagedJournalIsNotRun removes what carries our name, and leaves the journal to a
+// person.
+func TestADamagedJournalIsNotRun(t *testing.T) {
+	for what, damage := range map[string]string{
+		"truncated": "head -c 40 undo.sh >x && mv x undo.sh",
+		"garbage":   "head -c 4096 /dev/urandom >undo.sh",
+		"hostile":   "echo 'touch \"$dir/ran\"; echo undone' >undo.sh",
+		"no sum":    "rm undo.sum",
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := newHost(t)
+			h.want("stage", h.sh(staging(h.h, h.p)), "armed")
+			h.want("inject", h.sh(injecting(h.h, h.p.of("cp-a"))), "injected")
+			pid, err := os.ReadFile(filepath.Join(h.h.Dir, "deadman.pid"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.sh("kill -- -" + strings.TrimSpace(string(pid)))
+			h.sh("cd " + h.h.Dir + " && " + damage)
+			if out := h.sh(undone(h.h)); !strings.Contains(out, "is not as it was written and was not run") {
+				t.Errorf("undo: %q", out)
+			}
+			if r := h.rules(); r != "" {
+				t.Errorf("rules are left: %s", r)
+			}
+			if _, err := os.Stat(filepath.Join(h.h.Dir, "ran")); err == nil {
+				t.Error("it was run")
+			}
+		})
+	}
+}
+
+// TestAFullDiskRefusesTheHost leaves nothing on it.
+func TestAFullDiskRefusesTheHost(t *testing.T) {
+	h := newHost(t)
+	full := t.TempDir()
+	if err := unix.Mount("tmpfs", full, "tmpfs", 0, "size=4k"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Unmount(full, unix.MNT_DETACH) }()
+	h.h.Dir = filepath.Join(full, "journal")
+	out := h.sh(staging(h.h, h.p))
+	h.want("stage", out, "the journal cannot be written to "+h.h.Dir+"; make room there, or set dir to a file system that has some")
+	h.gone()
+}

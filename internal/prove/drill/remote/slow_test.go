@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/drill/scenario"
 )
@@ -136,5 +137,19 @@ func TestCounters(t *testing.T) {
 }`)
 	if seen != 7 || taken != 3 {
 		t.Errorf("seen %d, taken %d", seen, taken)
+	}
+}
+
+func TestARoundTripThatWasAddedShows(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tc := range []struct {
+		before, took, added time.Duration
+		want                bool
+	}{
+		{ms, 101 * ms, 100 * ms, true}, {ms, 50 * ms, 100 * ms, false}, {2 * ms, ms, 0, true}, {2 * ms, ms, 100 * ms, false},
+	} {
+		if shows(tc.before, tc.took, tc.added) != tc.want {
+			t.Errorf("%+v", tc)
+		}
 	}
 }

@@ -44,7 +44,9 @@ dir=/var/lib/holdfast-drill
 set -e
 umask 077
 mkdir "$dir" || { echo "refused: $dir exists"; exit 3; }
-cat >"$dir/undo.new" <<'HOLDFAST'
+trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
+full() { echo "the journal cannot be written to $dir; make room there, or set dir to a file system that has some"; exit 4; }
+cat >"$dir/undo.new" <<'HOLDFAST' || full
 PATH=$PATH:/usr/sbin:/sbin
 dir=/var/lib/holdfast-drill
 [ -d "$dir" ] || { echo undone; exit 0; }
@@ -71,16 +73,17 @@ fi
 rm -rf "$dir"
 echo undone
 HOLDFAST
+cksum <"$dir/undo.new" >"$dir/undo.sum" || full
 mv "$dir/undo.new" "$dir/undo.sh"
-trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
 set -- $HOLDFAST_SSH
 case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
 from=$1 port=$4
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/1.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/1.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_1 {
 	chain input {
 		type filter hook input priority -10; policy accept;
 		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		iifname "lo" accept
 		ip saddr 10.0.2.10 jump cut
 		ip6 saddr fd00:2::11 jump cut
 	}
@@ -109,7 +112,7 @@ table inet holdfast_drill_1 {
 }
 HOLDFAST
 nft -c -f "$dir/1.nft"
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/6.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/6.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_6 {
 	chain input {
 		type filter hook input priority -10; policy accept;
@@ -132,11 +135,12 @@ table inet holdfast_drill_6 {
 }
 HOLDFAST
 nft -c -f "$dir/6.nft"
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/8.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/8.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_8 {
 	chain input {
 		type filter hook input priority -10; policy accept;
 		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		iifname "lo" accept
 		ip saddr 10.0.3.10 jump cut
 	}
 	chain output {
@@ -157,7 +161,7 @@ table inet holdfast_drill_8 {
 }
 HOLDFAST
 nft -c -f "$dir/8.nft"
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/10.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/10.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_10 {
 	set young {
 		typeof ip saddr . tcp sport . ip daddr . tcp dport
@@ -172,6 +176,7 @@ table inet holdfast_drill_10 {
 	chain input {
 		type filter hook input priority -10; policy accept;
 		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		iifname "lo" accept
 		ip saddr 10.0.3.10 jump cut
 	}
 	chain output {
@@ -208,7 +213,7 @@ for a in 10.0.2.10 fd00:2::11; do
 done
 [ -z "$bad" ]
 echo "$devs" >"$dir/12.devs"
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/12.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/12.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_12 {
 	chain leave {
 		type filter hook postrouting priority 200; policy accept;
@@ -239,7 +244,7 @@ for a in 10.0.2.10 fd00:2::11; do
 done
 [ -z "$bad" ]
 echo "$devs" >"$dir/15.devs"
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/15.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/15.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_15 {
 	chain leave {
 		type filter hook postrouting priority 200; policy accept;
@@ -424,7 +429,9 @@ dir=/var/lib/holdfast-drill
 set -e
 umask 077
 mkdir "$dir" || { echo "refused: $dir exists"; exit 3; }
-cat >"$dir/undo.new" <<'HOLDFAST'
+trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
+full() { echo "the journal cannot be written to $dir; make room there, or set dir to a file system that has some"; exit 4; }
+cat >"$dir/undo.new" <<'HOLDFAST' || full
 PATH=$PATH:/usr/sbin:/sbin
 dir=/var/lib/holdfast-drill
 [ -d "$dir" ] || { echo undone; exit 0; }
@@ -449,16 +456,17 @@ fi
 rm -rf "$dir"
 echo undone
 HOLDFAST
+cksum <"$dir/undo.new" >"$dir/undo.sum" || full
 mv "$dir/undo.new" "$dir/undo.sh"
-trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
 set -- $HOLDFAST_SSH
 case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
 from=$1 port=$4
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/2.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/2.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_2 {
 	chain input {
 		type filter hook input priority -10; policy accept;
 		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		iifname "lo" accept
 		ip saddr 10.0.1.10 jump cut
 		ip saddr 10.244.1.0/24 jump cut
 	}
@@ -487,11 +495,12 @@ table inet holdfast_drill_2 {
 }
 HOLDFAST
 nft -c -f "$dir/2.nft"
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/4.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/4.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_4 {
 	chain input {
 		type filter hook input priority -10; policy accept;
 		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		iifname "lo" accept
 	}
 	chain output {
 		type filter hook output priority -10; policy accept;
@@ -523,7 +532,7 @@ for a in 10.0.1.10 10.244.1.0/24; do
 done
 [ -z "$bad" ]
 echo "$devs" >"$dir/13.devs"
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/13.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/13.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_13 {
 	chain leave {
 		type filter hook postrouting priority 200; policy accept;
@@ -554,7 +563,7 @@ for a in 10.0.1.10 10.244.1.0/24; do
 done
 [ -z "$bad" ]
 echo "$devs" >"$dir/16.devs"
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/16.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/16.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_16 {
 	chain leave {
 		type filter hook postrouting priority 200; policy accept;
@@ -706,7 +715,9 @@ dir=/var/lib/holdfast-drill
 set -e
 umask 077
 mkdir "$dir" || { echo "refused: $dir exists"; exit 3; }
-cat >"$dir/undo.new" <<'HOLDFAST'
+trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
+full() { echo "the journal cannot be written to $dir; make room there, or set dir to a file system that has some"; exit 4; }
+cat >"$dir/undo.new" <<'HOLDFAST' || full
 PATH=$PATH:/usr/sbin:/sbin
 dir=/var/lib/holdfast-drill
 [ -d "$dir" ] || { echo undone; exit 0; }
@@ -730,16 +741,17 @@ fi
 rm -rf "$dir"
 echo undone
 HOLDFAST
+cksum <"$dir/undo.new" >"$dir/undo.sum" || full
 mv "$dir/undo.new" "$dir/undo.sh"
-trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
 set -- $HOLDFAST_SSH
 case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
 from=$1 port=$4
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/3.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/3.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_3 {
 	chain input {
 		type filter hook input priority -10; policy accept;
 		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		iifname "lo" accept
 		ip saddr 10.0.1.10 jump cut
 		ip saddr 10.244.1.0/24 jump cut
 	}
@@ -768,11 +780,12 @@ table inet holdfast_drill_3 {
 }
 HOLDFAST
 nft -c -f "$dir/3.nft"
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/5.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/5.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_5 {
 	chain input {
 		type filter hook input priority -10; policy accept;
 		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		iifname "lo" accept
 	}
 	chain output {
 		type filter hook output priority -10; policy accept;
@@ -804,7 +817,7 @@ for a in 10.0.1.10 10.244.1.0/24; do
 done
 [ -z "$bad" ]
 echo "$devs" >"$dir/14.devs"
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/14.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/14.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_14 {
 	chain leave {
 		type filter hook postrouting priority 200; policy accept;
@@ -835,7 +848,7 @@ for a in 10.0.1.10 10.244.1.0/24; do
 done
 [ -z "$bad" ]
 echo "$devs" >"$dir/17.devs"
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/17.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/17.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_17 {
 	chain leave {
 		type filter hook postrouting priority 200; policy accept;
@@ -942,7 +955,9 @@ dir=/var/lib/holdfast-drill
 set -e
 umask 077
 mkdir "$dir" || { echo "refused: $dir exists"; exit 3; }
-cat >"$dir/undo.new" <<'HOLDFAST'
+trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
+full() { echo "the journal cannot be written to $dir; make room there, or set dir to a file system that has some"; exit 4; }
+cat >"$dir/undo.new" <<'HOLDFAST' || full
 PATH=$PATH:/usr/sbin:/sbin
 dir=/var/lib/holdfast-drill
 [ -d "$dir" ] || { echo undone; exit 0; }
@@ -966,12 +981,12 @@ fi
 rm -rf "$dir"
 echo undone
 HOLDFAST
+cksum <"$dir/undo.new" >"$dir/undo.sum" || full
 mv "$dir/undo.new" "$dir/undo.sh"
-trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
 set -- $HOLDFAST_SSH
 case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
 from=$1 port=$4
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/7.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/7.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_7 {
 	chain input {
 		type filter hook input priority -10; policy accept;
@@ -994,11 +1009,12 @@ table inet holdfast_drill_7 {
 }
 HOLDFAST
 nft -c -f "$dir/7.nft"
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/9.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/9.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_9 {
 	chain input {
 		type filter hook input priority -10; policy accept;
 		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		iifname "lo" accept
 		ip saddr 10.0.1.10 jump cut
 		ip saddr 10.244.1.0/24 jump cut
 	}
@@ -1023,7 +1039,7 @@ table inet holdfast_drill_9 {
 }
 HOLDFAST
 nft -c -f "$dir/9.nft"
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/11.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/11.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_11 {
 	set young {
 		typeof ip saddr . tcp sport . ip daddr . tcp dport
@@ -1038,6 +1054,7 @@ table inet holdfast_drill_11 {
 	chain input {
 		type filter hook input priority -10; policy accept;
 		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		iifname "lo" accept
 		ip saddr 10.0.1.10 jump cut
 		ip saddr 10.244.1.0/24 jump cut
 	}

@@ -15,7 +15,9 @@ dir=/var/lib/holdfast-drill
 set -e
 umask 077
 mkdir "$dir" || { echo "refused: $dir exists"; exit 3; }
-cat >"$dir/undo.new" <<'HOLDFAST'
+trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
+full() { echo "the journal cannot be written to $dir; make room there, or set dir to a file system that has some"; exit 4; }
+cat >"$dir/undo.new" <<'HOLDFAST' || full
 PATH=$PATH:/usr/sbin:/sbin
 dir=/var/lib/holdfast-drill
 [ -d "$dir" ] || { echo undone; exit 0; }
@@ -36,16 +38,17 @@ fi
 rm -rf "$dir"
 echo undone
 HOLDFAST
+cksum <"$dir/undo.new" >"$dir/undo.sum" || full
 mv "$dir/undo.new" "$dir/undo.sh"
-trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
 set -- $HOLDFAST_SSH
 case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
 from=$1 port=$4
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/1.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/1.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_1 {
 	chain input {
 		type filter hook input priority -10; policy accept;
 		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		iifname "lo" accept
 		ip saddr 10.0.2.10 jump cut
 		ip6 saddr fd00:2::11 jump cut
 	}
@@ -110,7 +113,9 @@ dir=/var/lib/holdfast-drill
 set -e
 umask 077
 mkdir "$dir" || { echo "refused: $dir exists"; exit 3; }
-cat >"$dir/undo.new" <<'HOLDFAST'
+trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
+full() { echo "the journal cannot be written to $dir; make room there, or set dir to a file system that has some"; exit 4; }
+cat >"$dir/undo.new" <<'HOLDFAST' || full
 PATH=$PATH:/usr/sbin:/sbin
 dir=/var/lib/holdfast-drill
 [ -d "$dir" ] || { echo undone; exit 0; }
@@ -131,16 +136,17 @@ fi
 rm -rf "$dir"
 echo undone
 HOLDFAST
+cksum <"$dir/undo.new" >"$dir/undo.sum" || full
 mv "$dir/undo.new" "$dir/undo.sh"
-trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
 set -- $HOLDFAST_SSH
 case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
 from=$1 port=$4
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/2.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/2.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_2 {
 	chain input {
 		type filter hook input priority -10; policy accept;
 		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		iifname "lo" accept
 		ip saddr 10.0.1.10 jump cut
 		ip saddr 10.244.1.0/24 jump cut
 	}
@@ -205,7 +211,9 @@ dir=/var/lib/holdfast-drill
 set -e
 umask 077
 mkdir "$dir" || { echo "refused: $dir exists"; exit 3; }
-cat >"$dir/undo.new" <<'HOLDFAST'
+trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
+full() { echo "the journal cannot be written to $dir; make room there, or set dir to a file system that has some"; exit 4; }
+cat >"$dir/undo.new" <<'HOLDFAST' || full
 PATH=$PATH:/usr/sbin:/sbin
 dir=/var/lib/holdfast-drill
 [ -d "$dir" ] || { echo undone; exit 0; }
@@ -226,16 +234,17 @@ fi
 rm -rf "$dir"
 echo undone
 HOLDFAST
+cksum <"$dir/undo.new" >"$dir/undo.sum" || full
 mv "$dir/undo.new" "$dir/undo.sh"
-trap '[ $? = 0 ] || rm -rf "$dir"' EXIT
 set -- $HOLDFAST_SSH
 case $1 in *:*) family=ip6 ;; *) family=ip ;; esac
 from=$1 port=$4
-sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/3.nft" <<'HOLDFAST'
+sed "s/@FAMILY@/$family/; s/@CONTROLLER@/$from/; s/@PORT@/$port/" >"$dir/3.nft" <<'HOLDFAST' || full
 table inet holdfast_drill_3 {
 	chain input {
 		type filter hook input priority -10; policy accept;
 		@FAMILY@ saddr @CONTROLLER@ tcp dport @PORT@ accept
+		iifname "lo" accept
 		ip saddr 10.0.1.10 jump cut
 		ip saddr 10.244.1.0/24 jump cut
 	}
