@@ -114,7 +114,7 @@ func machines(f *fact.Facts) []Node {
 	for _, n := range f.ControlPlane() {
 		control[n.Object.Name] = true
 	}
-	var all []Node
+	all := []Node{}
 	for _, n := range f.Nodes.Items {
 		role := Worker
 		if control[n.Object.Name] {
