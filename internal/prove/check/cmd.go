@@ -112,6 +112,7 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	settings.Partial = len(o.only) > 0
 	facts, err := o.read(cmd.Context(), args)
 	if err != nil {
 		return err

@@ -152,6 +152,80 @@ func TestFingerprints(t *testing.T) {
 	}
 }
 
+// An annotation suppresses findings at its own object until its last day; a Node's
+// those in that machine's files too. What cannot be read is a problem, and suppresses
+// nothing.
+func TestAnnotationsSuppress(t *testing.T) {
+	const id, stays = "HF-API-901", "[{rule: HF-API-901, reason: r, expires: 2026-12-01}]"
+	pod, node := at("Pod", "a"), fact.Location{File: "n.yaml", Node: "a1", Object: fact.Reference{APIVersion: "v1", Kind: "Node", Name: "a1"}}
+	static, ofNode := pod, fact.Location{File: "nodes/a1/files/etc/hosts", Line: 3, Node: "a1"}
+	static.Node = "a1"
+	otherNode := ofNode
+	otherNode.Node = "b2"
+	onlyNode := node
+	onlyNode.Node = "" // objects of the API are no node's
+	for _, tc := range []struct {
+		name    string
+		on      fact.Location
+		text    string
+		mirror  bool
+		finding fact.Location
+		code    int
+		state   string
+		problem string
+	}{
+		{"its own", pod, stays, false, pod, exit.Good, "used", ""},
+		{"another's", at("Pod", "b"), stays, false, pod, exit.Failed, "unused", ""},
+		{"another kind's", at("Service", "a"), stays, false, pod, exit.Failed, "unused", ""},
+		{"another node's static pod", static, stays, false, pod, exit.Failed, "unused", ""},
+		{"a mirror's, of which the manifest speaks", at("Pod", "a-a1"), stays, true, pod, exit.Failed, "", ""},
+		{"the node's", node, stays, false, onlyNode, exit.Good, "used", ""},
+		{"files of the node", node, stays, false, ofNode, exit.Good, "used", ""},
+		{"files of another", node, stays, false, otherNode, exit.Failed, "unused", ""},
+		{"over", pod, "[{rule: HF-API-901, reason: r, expires: 2026-11-30}]", false, pod, exit.Failed, "expired", ""},
+		{"another rule, that is not evaluated", pod, "[{rule: HF-BGP-901, reason: r, expires: 2026-12-01}]", false, pod, exit.Failed, "not-evaluated", ""},
+		{"another rule, that was not chosen", pod, "[{rule: HF-VIP-901, reason: r, expires: 2026-12-01}]", false, pod, exit.Failed, "not-evaluated", ""},
+		{"without a reason", pod, "[{rule: HF-API-901, expires: 2026-12-01}]", false, pod, exit.Unknown, "", "1: reason: missing"},
+		{"of an object", pod, "[{rule: HF-API-901, object: b, reason: r, expires: 2026-12-01}]", false, pod, exit.Unknown, "", "leave it out"},
+		{"of no list", pod, "HF-API-901", false, pod, exit.Unknown, "", "holdfast.dev/suppress: text:1"},
+		{"empty", pod, "", false, pod, exit.Unknown, "", "want a list"},
+	} {
+		f := facts()
+		f.Suppressing = []fact.Annotation{{Text: tc.text, At: tc.on, Mirror: tc.mirror}}
+		rules := []rule.Rule{one(id, rule.APIAddress, finds(rule.Finding{At: tc.finding})), one("HF-BGP-901", rule.BGP, fails(fact.Lacking("x")))}
+		r := Evaluate(rules, f, Options{Now: today, FailOn: rule.Warning, Partial: true})
+		state, problem := "", ""
+		for _, s := range r.Suppressions {
+			state = s.State
+		}
+		for _, p := range r.Problems {
+			problem = p.What
+		}
+		if r.Code() != tc.code || state != tc.state || tc.problem == "" && problem != "" || !strings.Contains(problem, tc.problem) {
+			t.Errorf("%s: code %d, state %q, problem %q; want %d, %q, %q", tc.name, r.Code(), state, problem, tc.code, tc.state, tc.problem)
+		}
+		if state == "used" && (r.Findings[0].Suppressed == nil || r.Findings[0].Suppressed.Reason != "r" || r.Suppressions[0].At == "") {
+			t.Errorf("%s: %+v, %+v", tc.name, r.Findings[0], r.Suppressions)
+		}
+	}
+}
+
+func FuzzReadAnnotation(f *testing.F) {
+	f.Add("[{rule: HF-API-001, reason: r, expires: 2027-01-31}]")
+	f.Add("- rule: HF-API-001\n  reason: r\n  expires: 2027-01-31\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := readAnnotation(text)
+		if err != nil {
+			return
+		}
+		for _, s := range list {
+			if s.validate() != nil || s.Object != "" {
+				t.Errorf("%+v was taken", s)
+			}
+		}
+	})
+}
+
 func TestSuppressionsAreRead(t *testing.T) {
 	for text, want := range map[string]string{
 		"suppressions:\n- rule: HF-API-001\n  reason: r\n  expires: 2027-01-31\n":                   "",

@@ -22,6 +22,9 @@ type Options struct {
 	Baseline map[string]bool
 	// Suppressions are findings that do not count, each with its reason.
 	Suppressions []Suppression
+	// Partial says that other rules exist than those that are evaluated, so that a
+	// suppression of theirs is not called unused.
+	Partial bool
 	// Now is the time that expiries are held against.
 	Now time.Time
 }
@@ -32,7 +35,8 @@ func Evaluate(rules []rule.Rule, f *fact.Facts, o Options) *Report {
 		Version: Version, Source: sourceOf(f), FailOn: o.FailOn.String(),
 		Findings: []Finding{}, Problems: append([]fact.Problem{}, f.Problems...),
 	}
-	suppress := newSuppressor(o.Suppressions, o.Now)
+	suppress, unread := newSuppressor(o, f.Suppressing)
+	r.Problems = append(r.Problems, unread...)
 	for _, one := range inOrder(rules) {
 		result := RuleResult{
 			ID: one.ID, Group: one.Group, Severity: one.Severity.String(), Title: one.Title,
@@ -52,7 +56,7 @@ func Evaluate(rules []rule.Rule, f *fact.Facts, o Options) *Report {
 			r.countFinding(finding)
 		}
 	}
-	r.Suppressions = suppress.states()
+	r.Suppressions = suppress.states(r.Rules)
 	return r
 }
 

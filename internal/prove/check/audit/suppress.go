@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ha/holdfast/internal/base/config"
+	"github.com/holdfast-ha/holdfast/internal/prove/check/fact"
 )
 
 // dayFormat is how expiries are written: a suppression ends with that day.
@@ -25,10 +28,16 @@ type Suppression struct {
 	Expires string `yaml:"expires" json:"expires"`
 }
 
-// SuppressionState is a suppression and what became of it: used, unused or expired.
+// SuppressionState is a suppression and what became of it: used, unused, expired, or
+// not-evaluated where its rule was not, so that nobody knows whether it is needed.
 type SuppressionState struct {
 	Suppression
 	State string `json:"state"`
+	// At is the object whose annotation it is; "" for one of the file.
+	At string `json:"at,omitempty"`
+
+	// on is that object, which then is the only one it fits.
+	on *fact.Annotation
 }
 
 // ReadSuppressions reads the file of suppressions called name. Each must say why
@@ -70,28 +79,84 @@ func (s Suppression) expired(now time.Time) bool {
 	return err != nil || !now.Before(day.AddDate(0, 0, 1))
 }
 
-func (s Suppression) fits(f Finding) bool {
-	if s.Rule != f.Rule {
+// fits says whether a finding is of its rule and its object. The annotation of a Node
+// fits what is found in that machine's own files as well.
+func (s SuppressionState) fits(f Finding) bool {
+	switch {
+	case s.Rule != f.Rule:
 		return false
+	case s.on != nil:
+		o := s.on.At.Object
+		here := f.Location.Kind == o.Kind && f.Location.Name == o.Name && f.Location.Namespace == o.Namespace
+		if o.Kind == "Node" {
+			return here || f.Location.Kind == "" && f.Location.Node == o.Name
+		}
+		return here && f.Location.Node == s.on.At.Node // static pods have one name on all nodes
 	}
 	ok, _ := path.Match(s.Object, f.Location.Object())
 	return ok || s.Object == ""
 }
 
 type suppressor struct {
+	now time.Time
 	all []SuppressionState
+	// partial says that not all rules are evaluated.
+	partial bool
 }
 
-func newSuppressor(all []Suppression, now time.Time) *suppressor {
-	s := &suppressor{}
-	for _, one := range all {
-		state := "unused"
-		if one.expired(now) {
-			state = "expired"
-		}
-		s.all = append(s.all, SuppressionState{one, state})
+// newSuppressor takes the suppressions of the file and those of annotations. An
+// annotation that cannot be read suppresses nothing, and is a problem.
+func newSuppressor(o Options, annotations []fact.Annotation) (*suppressor, []fact.Problem) {
+	s := &suppressor{now: o.Now, partial: o.Partial}
+	for _, one := range o.Suppressions {
+		s.add(one, nil)
 	}
-	return s
+	var problems []fact.Problem
+	for i := range annotations {
+		a := &annotations[i]
+		list, err := readAnnotation(a.Text)
+		if err != nil {
+			problems = append(problems, fact.Problem{Where: a.At.String(), What: "annotation " + fact.SuppressAnnotation + ": " + err.Error()})
+			continue
+		}
+		for _, one := range list {
+			s.add(one, a)
+		}
+	}
+	return s, problems
+}
+
+func (s *suppressor) add(one Suppression, on *fact.Annotation) {
+	state := SuppressionState{Suppression: one, State: "unused", on: on}
+	if one.expired(s.now) {
+		state.State = "expired"
+	}
+	if on != nil {
+		state.At = on.At.Object.String()
+	}
+	s.all = append(s.all, state)
+}
+
+// readAnnotation reads the list that an object has, whose members name no object:
+// it is the one that has them.
+func readAnnotation(text string) ([]Suppression, error) {
+	var list []Suppression
+	if err := config.Decode(strings.NewReader(text), "text", &list); err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, errors.New(`empty; want a list such as [{rule: HF-ETCD-001, reason: "…", expires: 2027-01-31}]`)
+	}
+	for i, one := range list {
+		err := one.validate()
+		if one.Object != "" {
+			err = errors.New("object: fits the object that has the annotation and no other; leave it out")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%d: %w", i+1, err)
+		}
+	}
+	return list, nil
 }
 
 // reason is why the finding does not count; nil where it does.
@@ -106,7 +171,22 @@ func (s *suppressor) reason(f Finding) *Reason {
 	return nil
 }
 
-func (s *suppressor) states() []SuppressionState { return s.all }
+// states tells what became of each. One whose rule was not evaluated may be needed
+// still, and so may one of another rule than those that were chosen.
+func (s *suppressor) states(rules []RuleResult) []SuppressionState {
+	var all []SuppressionState
+	for _, one := range s.all {
+		if one.State == "unused" && one.on != nil && one.on.Mirror {
+			continue // its manifest says the same
+		}
+		i := slices.IndexFunc(rules, func(r RuleResult) bool { return r.ID == one.Rule })
+		if one.State == "unused" && (i < 0 && s.partial || i >= 0 && rules[i].Outcome == NotEvaluated) {
+			one.State = string(NotEvaluated)
+		}
+		all = append(all, one)
+	}
+	return all
+}
 
 // ReadBaseline reads a report that `check --json` wrote, and returns the
 // fingerprints of its findings.

@@ -89,12 +89,28 @@ type Facts struct {
 	Parts map[string]Known
 
 	Problems []Problem
+	// Suppressing are the annotations by which objects say that findings at them may
+	// stay.
+	Suppressing []Annotation
 	// Ignored counts objects that no rule asks for, by kind.
 	Ignored map[string]int
 
 	zones  map[string]string
 	files  map[string]int // by node and path
 	slices map[string][]int
+}
+
+// SuppressAnnotation is the annotation by which an object says that findings at it
+// may stay: a list as that of the file of suppressions, without objects.
+const SuppressAnnotation = "holdfast.dev/suppress"
+
+// Annotation is the text of an annotation of an object. Of a Node, At.Node is its name.
+type Annotation struct {
+	Text string
+	At   Location
+	// Mirror says that the object is the mirror of a static pod, whose manifest has
+	// the annotation too.
+	Mirror bool
 }
 
 // set is what all Sets can be asked.

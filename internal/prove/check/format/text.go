@@ -3,6 +3,7 @@ package format
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-ha/holdfast/internal/prove/check/audit"
@@ -20,8 +21,8 @@ func Text(w io.Writer, r *audit.Report) error {
 		b.WriteString(", collected " + r.Source.Collected.UTC().Format("2006-01-02 15:04 MST"))
 	}
 	b.WriteString("\n\n")
-	for _, f := range r.Findings {
-		textFinding(&b, f)
+	for _, alike := range grouped(r.Findings) {
+		textFindings(&b, alike)
 	}
 	textProblems(&b, r)
 	textSuppressions(&b, r)
@@ -32,7 +33,24 @@ func Text(w io.Writer, r *audit.Report) error {
 	return err
 }
 
-func textFinding(b *strings.Builder, f audit.Finding) {
+// grouped puts the findings of a rule that count alike beside each other, in the order
+// in which they came: what three nodes have is read once. One that is suppressed or
+// known stands alone.
+func grouped(all []audit.Finding) [][]audit.Finding {
+	var groups [][]audit.Finding
+	for _, f := range all {
+		i := len(groups) - 1
+		if i >= 0 && f.Suppressed == nil && groups[i][0].Suppressed == nil && groups[i][0].Rule == f.Rule && groups[i][0].Known == f.Known {
+			groups[i] = append(groups[i], f)
+			continue
+		}
+		groups = append(groups, []audit.Finding{f})
+	}
+	return groups
+}
+
+func textFindings(b *strings.Builder, alike []audit.Finding) {
+	f := alike[0]
 	mark := f.Severity
 	switch {
 	case f.Suppressed != nil:
@@ -42,25 +60,54 @@ func textFinding(b *strings.Builder, f audit.Finding) {
 		mark = "known " + mark
 	}
 	fmt.Fprintf(b, "%s %s  %s\n", mark, f.Rule, clean(f.Title))
-	row := func(name, text string) { fmt.Fprintf(b, "  %-6s %s\n", name, clean(text)) }
-	row("at", f.Location.String())
-	row("what", f.What)
-	row("why", f.Why)
-	if f.Effect != nil {
-		row("effect", f.Effect.Text)
-		if len(f.Effect.Derivation) > 0 {
-			row("", "= "+strings.Join(f.Effect.Derivation, " + "))
+	if len(alike) > 1 {
+		fmt.Fprintf(b, "  %d places\n", len(alike))
+	}
+	textRow(b, "why", f.Why)
+	last := ""
+	for _, one := range alike {
+		textRow(b, "at", one.Location.String())
+		textRow(b, "what", one.What)
+		if text := textEffect(one); text != last {
+			b.WriteString(text)
+			last = text
 		}
 	}
-	for i, line := range lines(f.Remedy) {
-		name := ""
-		if i == 0 {
-			name = "remedy"
-		}
-		row(name, line)
-	}
-	row("drill", "holdfast drill run "+f.Drill)
+	textRemedies(b, alike)
+	textRow(b, "drill", "holdfast drill run "+f.Drill)
 	b.WriteString("\n")
+}
+
+func textRow(b *strings.Builder, name, text string) { fmt.Fprintf(b, "  %-6s %s\n", name, clean(text)) }
+
+func textEffect(f audit.Finding) string {
+	if f.Effect == nil {
+		return ""
+	}
+	var b strings.Builder
+	textRow(&b, "effect", f.Effect.Text)
+	if len(f.Effect.Derivation) > 0 {
+		textRow(&b, "", "= "+strings.Join(f.Effect.Derivation, " + "))
+	}
+	return b.String()
+}
+
+// textRemedies prints what to paste, and what is the same for several places once.
+func textRemedies(b *strings.Builder, alike []audit.Finding) {
+	var told []string
+	for _, f := range alike {
+		if slices.Contains(told, f.Remedy) {
+			continue
+		}
+		told = append(told, f.Remedy)
+		for i, line := range lines(f.Remedy) {
+			name := ""
+			if i == 0 {
+				name = "remedy"
+			}
+			textRow(b, name, line)
+		}
+	}
 }
 
 func textProblems(b *strings.Builder, r *audit.Report) {
@@ -76,7 +123,7 @@ func textProblems(b *strings.Builder, r *audit.Report) {
 
 func textSuppressions(b *strings.Builder, r *audit.Report) {
 	for _, s := range r.Suppressions {
-		what := strings.TrimSpace(s.Rule + " " + clean(s.Object))
+		what := strings.TrimSpace(s.Rule + " " + clean(s.Object+s.At))
 		switch s.State {
 		case "expired":
 			fmt.Fprintf(b, "suppression of %s expired on %s: %s\n\n", what, s.Expires, clean(s.Reason))
@@ -86,21 +133,28 @@ func textSuppressions(b *strings.Builder, r *audit.Report) {
 	}
 }
 
+// textOthers lists rules that were not evaluated or are not applicable, those of one
+// reason together.
 func textOthers(b *strings.Builder, r *audit.Report, outcome audit.Outcome, title string) {
-	first := true
+	var reasons []string
+	rules := map[string][]string{}
 	for _, one := range r.Rules {
 		if one.Outcome != outcome {
 			continue
 		}
-		if first {
-			fmt.Fprintf(b, "%s:\n", title)
+		if rules[one.Reason] == nil {
+			reasons = append(reasons, one.Reason)
 		}
-		first = false
-		fmt.Fprintf(b, "  %s  %s\n", one.ID, clean(one.Reason))
+		rules[one.Reason] = append(rules[one.Reason], one.ID)
 	}
-	if !first {
-		b.WriteString("\n")
+	if len(reasons) == 0 {
+		return
 	}
+	fmt.Fprintf(b, "%s:\n", title)
+	for _, reason := range reasons {
+		fmt.Fprintf(b, "  %s\n    %s\n", clean(reason), strings.Join(rules[reason], ", "))
+	}
+	b.WriteString("\n")
 }
 
 // Summary is the sum in one line.

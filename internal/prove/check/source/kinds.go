@@ -141,9 +141,9 @@ func addWebhooks(f *fact.Facts, data []byte, at fact.Location) error {
 	return nil
 }
 
-// add decodes an object by its kind. Kinds that no rule asks for are counted, and
-// Secrets are not even decoded.
-func (r *reader) add(data []byte, at fact.Location) error {
+// add decodes an object by its kind, and says whether it was kept. Kinds that no rule
+// asks for are counted, and Secrets are not even decoded.
+func (r *reader) add(data []byte, at fact.Location) (kept bool, err error) {
 	group, version, grouped := strings.Cut(at.Object.APIVersion, "/")
 	if !grouped {
 		group, version = "", group
@@ -151,22 +151,23 @@ func (r *reader) add(data []byte, at fact.Location) error {
 	k, ok := table[at.Object.Kind]
 	switch {
 	case at.Object.Kind == "Config" && group == "" && version == "v1":
-		return r.addKubeconfig(data, at)
+		return false, r.addKubeconfig(data, at)
 	case ok && k.group == group && k.version == version:
 		if err := k.add(r.facts, data, at); err != nil {
 			r.broken[k.kind] = at.File + ": " + err.Error()
-			return err
+			return false, err
 		}
+		return true, nil
 	case ok && k.group == group:
 		err := fmt.Errorf("%s of version %s: only %s is known here; convert it", at.Object.Kind, at.Object.APIVersion, join(k.group, k.version))
 		r.broken[k.kind] = at.File + ": " + err.Error()
-		return err
+		return false, err
 	case slices.Contains(fact.CustomGroups, group):
-		return r.addCustom(data, at)
-	default:
-		r.facts.Ignored[at.Object.Kind]++
+		err := r.addCustom(data, at)
+		return err == nil, err
 	}
-	return nil
+	r.facts.Ignored[at.Object.Kind]++
+	return false, nil
 }
 
 func join(group, version string) string {

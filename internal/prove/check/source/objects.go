@@ -43,10 +43,14 @@ func (r *reader) object(data []byte, at fact.Location, list fact.Reference) erro
 	if r.again(data) {
 		return nil
 	}
-	if err := r.add(data, at); err != nil {
+	kept, err := r.add(data, at)
+	if err != nil {
 		r.problem(at.String(), err)
 	}
-	return nil
+	if !kept {
+		return nil
+	}
+	return r.suppressing(data, at)
 }
 
 // again says whether the very same object was read before: must-gathers have pods

@@ -220,8 +220,9 @@ func (r *reader) staticPod(node, file string, data []byte) error {
 		return fmt.Errorf("not a Pod: %w", err)
 	}
 	at := fact.Location{File: nodePath(node, file), Line: 1, Node: node, Object: fact.Reference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}}
-	r.facts.StaticPods.Add(pod, at.WithYAML(root))
-	return nil
+	at = at.WithYAML(root)
+	r.facts.StaticPods.Add(pod, at)
+	return r.suppressing(plain, at)
 }
 
 // nodePath is where a node's file is in a bundle.

@@ -1,8 +1,11 @@
 package source
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -153,5 +156,35 @@ func TestNode(t *testing.T) {
 	c := f.Components("etcd")
 	if len(c) != 1 || c[0].Node != "a1" || c[0].At.File != "nodes/a1/files/etc/kubernetes/manifests/etcd.yaml" {
 		t.Errorf("%+v", c)
+	}
+}
+
+// The annotation of an object is kept with its place, in a list, as a static pod and
+// of a custom resource; what only speaks of it is not, and neither is a Secret's.
+func TestAnnotationsAreRead(t *testing.T) {
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  namespace: n\n  annotations:\n    holdfast.dev/suppress: 'x'\n"
+	facts, err := Read(bytes.NewReader(pack(t,
+		packed{name: "pod.yaml", text: pod},
+		packed{name: "nodes.ndjson", text: `{"apiVersion":"v1","kind":"Node","metadata":{"name":"a1","annotations":{"holdfast.dev/suppress":"y"}}}`},
+		packed{name: "nodes/a1/files/etc/kubernetes/manifests/p.yaml", text: pod},
+		packed{name: "peer.yaml", text: "apiVersion: metallb.io/v1beta2\nkind: BGPPeer\nmetadata: {name: r, namespace: m, annotations: {holdfast.dev/suppress: z}}\n"},
+		packed{name: "mirror.json", text: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p-a1","namespace":"n","annotations":{"holdfast.dev/suppress":"x","kubernetes.io/config.mirror":"h"}}}`},
+		packed{name: "secret.yaml", text: strings.ReplaceAll(pod, "Pod", "Secret")},
+		packed{name: "map.yaml", text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: 'holdfast.dev/suppress: x'}\n"},
+	)), "x", small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range facts.Suppressing {
+		got = append(got, fmt.Sprintf("%s %s %s %t", a.Text, a.At, a.At.Node, a.Mirror))
+	}
+	slices.Sort(got)
+	want := []string{
+		"x Pod n/p (nodes/a1/files/etc/kubernetes/manifests/p.yaml:7) a1 false", "x Pod n/p (pod.yaml:7)  false",
+		"x Pod n/p-a1 (mirror.json:1)  true", "y Node a1 (nodes.ndjson:1) a1 false", "z BGPPeer m/r (peer.yaml:3)  false",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("annotations:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
