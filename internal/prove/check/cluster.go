@@ -43,11 +43,15 @@ func (c *clusterFlags) facts(ctx context.Context, e etcdFlags, machines []string
 			return nil, err
 		}
 	}
-	m, err := c.collect(ctx, feed)
+	names := newNamer(feed)
+	m, err := c.collect(ctx, names)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.read(ctx, "", feed, m.States); err != nil {
+		return nil, err
+	}
+	if err := names.lookUp(ctx, m.States); err != nil {
 		return nil, err
 	}
 	return feed.Close(m)
@@ -57,12 +61,18 @@ func (c *clusterFlags) facts(ctx context.Context, e etcdFlags, machines []string
 // its etcd.
 func nodeFacts(ctx context.Context, root string, e etcdFlags) (*fact.Facts, error) {
 	feed := source.NewFeed("this machine", source.DefaultLimits())
-	states, err := collect.Node(ctx, root, feed)
+	names := newNamer(feed)
+	states, err := collect.Node(ctx, root, names)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.read(ctx, root, feed, states); err != nil {
 		return nil, err
+	}
+	if root == "/" { // another root is another machine's
+		if err := names.lookUp(ctx, states); err != nil {
+			return nil, err
+		}
 	}
 	f, err := feed.Close(source.Manifest{Version: source.Version, Collected: time.Now(), States: states})
 	if err == nil {
@@ -71,11 +81,12 @@ func nodeFacts(ctx context.Context, root string, e etcdFlags) (*fact.Facts, erro
 	return f, err
 }
 
-func (c *clusterFlags) collect(ctx context.Context, sink collect.Sink) (m source.Manifest, err error) {
+func (c *clusterFlags) collect(ctx context.Context, sink *namer) (m source.Manifest, err error) {
 	config, err := kubeapi.Find(c.kubeconfig, c.context)
 	if err != nil {
 		return m, err
 	}
+	sink.servers = append(sink.servers, config.Server)
 	client, err := kubeapi.New(config)
 	if err != nil {
 		return m, err
@@ -125,7 +136,8 @@ func collectCommand() *cobra.Command {
 		Long: `Read a cluster or this machine into a bundle, without credentials.
 
 With --kubeconfig the lists and ConfigMaps that deploy/check-role.yaml grants are
-read, and the addresses of apiservers are asked for their certificates. With --node
+read, and the addresses of apiservers are asked for their certificates; names among
+them are looked up at each name server. With --node
 this machine's settings are read, and the members of its etcd are asked for their
 status where it has credentials for that. Both may be given. Values that look like
 credentials are taken out; Secrets are never asked for.`,
@@ -156,15 +168,16 @@ credentials are taken out; Secrets are never asked for.`,
 func collectTo(ctx context.Context, c *clusterFlags, e etcdFlags, root, out string) error {
 	var b bytes.Buffer
 	w := source.NewWriter(&b, time.Now())
+	names := newNamer(w)
 	m := source.Manifest{States: map[string]source.Stated{}} // versioned by the writer
 	if c.given() {
 		var err error
-		if m, err = c.collect(ctx, w); err != nil {
+		if m, err = c.collect(ctx, names); err != nil {
 			return err
 		}
 	}
 	if root != "" {
-		states, err := collect.Node(ctx, root, w)
+		states, err := collect.Node(ctx, root, names)
 		if err != nil {
 			return err
 		}
@@ -174,6 +187,11 @@ func collectTo(ctx context.Context, c *clusterFlags, e etcdFlags, root, out stri
 	}
 	if err := e.read(ctx, root, w, m.States); err != nil {
 		return err
+	}
+	if c.given() || root == "/" {
+		if err := names.lookUp(ctx, m.States); err != nil {
+			return err
+		}
 	}
 	if err := w.Close(m); err != nil {
 		return err

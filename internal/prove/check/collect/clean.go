@@ -31,6 +31,12 @@ func clean(data []byte, apiVersion, kind string) ([]byte, error) {
 			delete(a, "kubectl.kubernetes.io/last-applied-configuration")
 		}
 	}
+	if kind == "CertificateSigningRequest" {
+		if s, ok := object["spec"].(map[string]any); ok {
+			delete(s, "request")
+			delete(s, "extra")
+		}
+	}
 	if kind == "Node" {
 		if s, ok := object["status"].(map[string]any); ok {
 			delete(s, "images")

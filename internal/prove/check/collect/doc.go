@@ -13,6 +13,8 @@
 //     the same.
 //   - Addresses are asked over TLS for /readyz, without credentials, once each, and
 //     within [ProbeTimeout]: certificate, names and answer are recorded.
+//   - Name servers are asked for the names by which the API is reached, once each and
+//     within [LookupTimeout]; nothing else is looked up.
 //   - etcd's members are asked only by [EtcdAccess], which a machine has or a person
 //     gives: lists of members and alarms, status, one linearizable read of a key that
 //     need not exist, and metrics. Nothing is written, and no credential is kept.

@@ -25,6 +25,7 @@ var Resources = []Resource{
 	{"policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", fact.PDBs},
 	{"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", fact.Webhooks},
 	{"admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", fact.Webhooks},
+	{"certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", fact.CSRs},
 	{"metallb.io", "", "bgppeers", "BGPPeer", fact.Custom},
 	{"metallb.io", "", "bfdprofiles", "BFDProfile", fact.Custom},
 	{"metallb.io", "", "bgpadvertisements", "BGPAdvertisement", fact.Custom},

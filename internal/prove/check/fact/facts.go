@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -31,11 +32,14 @@ const (
 	PDBs           Kind = "poddisruptionbudgets"
 	Webhooks       Kind = "webhookconfigurations"
 	ConfigMaps     Kind = "configmaps"
+	CSRs           Kind = "certificatesigningrequests"
 	// Custom is all objects of the groups in CustomGroups. Whether one kind of them
 	// could be read is told by Facts.KnownOf("custom/GROUP").
 	Custom Kind = "custom"
 	// Probes are recorded TLS handshakes and answers of /readyz.
 	Probes Kind = "probes"
+	// Lookups are answers of name servers for the names of the API.
+	Lookups Kind = "lookups"
 	// Etcd is the status of each member, as it says itself.
 	Etcd Kind = "etcd"
 	// Files are those of nodes, and the output of commands there.
@@ -75,8 +79,10 @@ type Facts struct {
 	PDBs           Set[policyv1.PodDisruptionBudget]
 	Webhooks       Set[Webhook]
 	ConfigMaps     Set[corev1.ConfigMap]
+	CSRs           Set[certificatesv1.CertificateSigningRequest]
 	Custom         Set[Resource]
 	Probes         Set[Probe]
+	Lookups        Set[Lookup]
 	Etcd           Set[EtcdMember]
 	Files          Set[File]
 	Kubeconfigs    Set[Kubeconfig]
@@ -124,6 +130,7 @@ func (f *Facts) sets() map[Kind]set {
 		Nodes: &f.Nodes, Pods: &f.Pods, Services: &f.Services, EndpointSlices: &f.EndpointSlices,
 		Deployments: &f.Deployments, DaemonSets: &f.DaemonSets, StatefulSets: &f.StatefulSets,
 		Leases: &f.Leases, PDBs: &f.PDBs, Webhooks: &f.Webhooks, ConfigMaps: &f.ConfigMaps,
+		CSRs: &f.CSRs, Lookups: &f.Lookups,
 		Custom: &f.Custom, Probes: &f.Probes, Etcd: &f.Etcd, Files: &f.Files, Kubeconfigs: &f.Kubeconfigs, Pipelines: &f.Pipelines,
 	}
 }
@@ -142,6 +149,8 @@ func Kinds() []Kind {
 var called = map[Kind]string{
 	Files:       "files of nodes; check collect --node reads them",
 	Probes:      "recorded handshakes; check collect --kubeconfig records them",
+	Lookups:     "recorded look-ups; check collect records them",
+	CSRs:        "requests for certificates",
 	Kubeconfigs: "kubeconfigs of clients; --client takes them",
 	Pipelines:   "pipelines of clients; check clients takes them",
 	Etcd:        "status of etcd's members",

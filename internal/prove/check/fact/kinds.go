@@ -94,6 +94,34 @@ func (p Probe) Certified(host string) bool {
 	return slices.Contains(p.Addresses, host) || slices.ContainsFunc(p.Names, func(name string) bool { return matches(name, host) })
 }
 
+// Outcomes of a Lookup.
+const (
+	// LookupOK: answered with addresses.
+	LookupOK = "ok"
+	// LookupNone: answered that there is no such name, or that it has no address.
+	LookupNone = "none"
+	// LookupSilent: no answer within the time.
+	LookupSilent = "silent"
+	// LookupFailed: refused, or answered with an error of the server.
+	LookupFailed = "failed"
+)
+
+// LookupOutcomes lists all outcomes.
+var LookupOutcomes = []string{LookupOK, LookupNone, LookupSilent, LookupFailed}
+
+// Lookup is what one name server answered for one name by which the API is reached.
+type Lookup struct {
+	Name string `json:"name"`
+	// Server is the address that was asked.
+	Server string `json:"server"`
+	// From is the machine that asked.
+	From    string `json:"from,omitempty"`
+	Outcome string `json:"outcome"`
+	Error   string `json:"error,omitempty"`
+	// Addresses are all that the name has, sorted.
+	Addresses []string `json:"addresses,omitempty"`
+}
+
 // EtcdMember is what a member says of itself and of the cluster.
 type EtcdMember struct {
 	Name       string   `json:"name"`

@@ -19,6 +19,8 @@
 //	nodes/NODE/files/etc/hosts     a file of a node, by its absolute path
 //	nodes/NODE/commands/NAME       the output of a command there
 //	probes.yaml etcd.yaml          recorded handshakes; the status of etcd's members
+//	lookups.yaml                   what name servers answered for names of the API
+//	*/etcd_info/*.json             a must-gather's output of etcdctl
 //	kubeconfigs/NAME               kubeconfigs of clients
 //	pipelines/NAME, .gitlab-ci.yml settings of CI, as text
 //

@@ -223,6 +223,10 @@ func FuzzRead(f *testing.F) {
 	f.Add("bundle.yaml", "version: 1\nstates: {pods: {state: absent}}\n")
 	f.Add("probes.json", `{"probes":[{"address":"a:1","outcome":"ok","names":["*.a"]}]}`)
 	f.Add("etcd.yaml", "members: [{name: a, healthy: true}]")
+	f.Add("lookups.json", `{"lookups":[{"name":"a.x","server":"1","outcome":"ok","addresses":["10.0.0.1"]}]}`)
+	f.Add("g/etcd_info/endpoint_health.json", `[{"endpoint":"https://a:1","health":true}]`)
+	f.Add("g/etcd_info/member_list.json", `{"members":[{"ID":1,"name":"a"}]}`)
+	f.Add("x.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {holdfast.dev/suppress: x}}\n")
 	f.Add("kubeconfigs/a", "clusters: [{name: a, cluster: {server: https://h}}]\ncontexts: [{name: c, context: {cluster: a}}]")
 	f.Add("nodes/a/files/etc/kubernetes/manifests/a.yaml", "kind: Pod\nspec: {containers: [{name: etcd, command: [etcd, --x=y]}]}")
 	f.Fuzz(func(t *testing.T, name, text string) {

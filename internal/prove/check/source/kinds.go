@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -19,7 +20,7 @@ import (
 // apiKinds are the kinds of facts that are objects of the API.
 var apiKinds = []fact.Kind{
 	fact.Nodes, fact.Pods, fact.Services, fact.EndpointSlices, fact.Deployments, fact.DaemonSets,
-	fact.StatefulSets, fact.Leases, fact.PDBs, fact.Webhooks, fact.ConfigMaps, fact.Custom,
+	fact.StatefulSets, fact.Leases, fact.PDBs, fact.Webhooks, fact.ConfigMaps, fact.CSRs, fact.Custom,
 }
 
 // adder decodes one object and puts it where it belongs.
@@ -44,6 +45,7 @@ var table = map[string]known{
 	"StatefulSet":                    {"apps", "v1", fact.StatefulSets, into(func(f *fact.Facts) *fact.Set[appsv1.StatefulSet] { return &f.StatefulSets }, nil)},
 	"Lease":                          {"coordination.k8s.io", "v1", fact.Leases, into(func(f *fact.Facts) *fact.Set[coordinationv1.Lease] { return &f.Leases }, nil)},
 	"PodDisruptionBudget":            {"policy", "v1", fact.PDBs, into(func(f *fact.Facts) *fact.Set[policyv1.PodDisruptionBudget] { return &f.PDBs }, nil)},
+	"CertificateSigningRequest":      {"certificates.k8s.io", "v1", fact.CSRs, into(func(f *fact.Facts) *fact.Set[certificatesv1.CertificateSigningRequest] { return &f.CSRs }, trimCSR)},
 	"ValidatingWebhookConfiguration": {"admissionregistration.k8s.io", "v1", fact.Webhooks, addWebhooks},
 	"MutatingWebhookConfiguration":   {"admissionregistration.k8s.io", "v1", fact.Webhooks, addWebhooks},
 }
@@ -78,6 +80,15 @@ func slim(m metav1.Object) {
 }
 
 func trimNode(n *corev1.Node) { n.Status.Images = nil }
+
+// trimCSR keeps who asks whom for what, and what became of it. That a certificate was
+// made is all that is kept of it.
+func trimCSR(c *certificatesv1.CertificateSigningRequest) {
+	c.Spec.Request, c.Spec.Extra = nil, nil
+	if len(c.Status.Certificate) > 0 {
+		c.Status.Certificate = []byte("made")
+	}
+}
 
 func trimPod(p *corev1.Pod) {
 	for i := range p.Spec.Containers {

@@ -15,7 +15,7 @@ import (
 // NodeFiles are the files of a node that rules may look at, as patterns of
 // path.Match. Nothing else of a machine is opened, and none of these is a key.
 var NodeFiles = []string{
-	"/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/os-release", "/proc/cmdline",
+	"/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/run/systemd/resolve/resolv.conf", "/etc/nsswitch.conf", "/etc/os-release", "/proc/cmdline",
 	"/etc/kubernetes/*.conf", "/etc/kubernetes/manifests/*.yaml", "/etc/kubernetes/manifests/*.yml", "/etc/kubernetes/manifests/*.json",
 	"/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeconfig", "/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet", "/etc/sysconfig/kubelet",
 	"/etc/systemd/system/kubelet.service.d/*.conf", "/usr/lib/systemd/system/kubelet.service.d/*.conf",

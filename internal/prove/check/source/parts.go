@@ -94,6 +94,24 @@ func (r *reader) probes(e entry) error {
 	return nil
 }
 
+func (r *reader) lookups(e entry) error {
+	var list struct {
+		Lookups []fact.Lookup `json:"lookups"`
+	}
+	at, err := r.document(e, &list, true)
+	if err != nil {
+		return err
+	}
+	for i := range list.Lookups {
+		l := &list.Lookups[i]
+		if !slices.Contains(fact.LookupOutcomes, l.Outcome) {
+			return fmt.Errorf("lookups: %d: outcome %q: want one of %v", i, l.Outcome, fact.LookupOutcomes)
+		}
+		r.facts.Lookups.Add(l, at.Field("lookups", fmt.Sprint(i)))
+	}
+	return nil
+}
+
 func (r *reader) etcd(e entry) error {
 	var list struct {
 		Members []fact.EtcdMember `json:"members"`

@@ -112,6 +112,8 @@ type reader struct {
 	from      string
 	nodesFrom map[string]string
 	twice     map[string]bool
+	// gathered is what a must-gather has of etcd, in several files.
+	gathered etcdInfo
 	// objectsRead are sums of all objects, to know one that comes again.
 	objectsRead map[uint64]struct{}
 	seed        maphash.Seed
@@ -162,6 +164,7 @@ func (r *reader) tree(t tree, origin string) error {
 
 // finish declares what is known and what is not.
 func (r *reader) finish() *fact.Facts {
+	r.gathered.add(r.facts)
 	for key, k := range r.stated {
 		r.facts.Declare(key, k)
 	}
@@ -202,7 +205,10 @@ func (r *reader) spoil(name string, err error) {
 	case strings.HasPrefix(name, "probes."):
 		r.broken[fact.Probes] = why
 		return
-	case strings.HasPrefix(name, "etcd."):
+	case strings.HasPrefix(name, "lookups."):
+		r.broken[fact.Lookups] = why
+		return
+	case strings.HasPrefix(name, "etcd.") || isEtcdInfo(name):
 		r.broken[fact.Etcd] = why
 		return
 	case strings.HasPrefix(name, "kubeconfigs/"):
@@ -247,8 +253,12 @@ func (r *reader) visit(e entry) error {
 		err = r.bundle(e)
 	case dir == "." && isDocument(base, "probes"):
 		err = r.probes(e)
+	case dir == "." && isDocument(base, "lookups"):
+		err = r.lookups(e)
 	case dir == "." && isDocument(base, "etcd"):
 		err = r.etcd(e)
+	case isEtcdInfo(e.name):
+		err = r.etcdInfo(e)
 	case strings.HasPrefix(e.name, "nodes/"):
 		err = r.nodeFile(e)
 	case dir == "kubeconfigs":

@@ -188,3 +188,35 @@ func TestAnnotationsAreRead(t *testing.T) {
 		t.Errorf("annotations:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// A must-gather's output of etcdctl becomes members; who did not tell of its health is
+// not well, and a list alone tells of nobody.
+func TestMustGatherTellsOfEtcd(t *testing.T) {
+	const dir = "must-gather.local.1/quay-io-x/etcd_info/"
+	list := packed{name: dir + "member_list.json", text: `{"header":{"cluster_id":1,"member_id":17451122461474421842,"raft_term":9},"members":[` +
+		`{"ID":17451122461474421842,"name":"a1","peerURLs":["https://10.0.0.11:2380"],"clientURLs":["https://10.0.0.11:2379"]},` +
+		`{"ID":2,"name":"b2","peerURLs":["https://10.0.0.12:2380"],"clientURLs":["https://10.0.0.12:2379"]},` +
+		`{"ID":3,"name":"c3","peerURLs":["https://10.0.0.13:2380"],"clientURLs":["https://10.0.0.13:2379"]}]}`}
+	status := packed{name: dir + "endpoint_status.json", text: `[{"Endpoint":"https://10.0.0.11:2379","Status":{"header":{"member_id":17451122461474421842},"version":"3.5.21","dbSize":94208,"leader":17451122461474421842,"raftIndex":8}},` +
+		`{"Endpoint":"https://10.0.0.12:2379","Status":{"header":{"member_id":2},"version":"3.5.20","dbSize":94208,"leader":17451122461474421842}}]`}
+	health := packed{name: dir + "endpoint_health.json", text: `[{"endpoint":"https://10.0.0.11:2379","health":true,"took":"9.2ms"},{"endpoint":"https://10.0.0.12:2379","health":false,"took":"5s","error":"context deadline exceeded"}]`}
+	alarms := packed{name: dir + "alarm_list.json", text: `{"header":{},"alarms":[{"memberID":2,"alarm":1}]}`}
+	facts, err := Read(bytes.NewReader(pack(t, list, status, health, alarms)), "x", small())
+	if err != nil || len(facts.Problems) > 0 || len(facts.Etcd.Items) != 3 {
+		t.Fatalf("%v, %+v, %+v", err, facts.Problems, facts.Etcd)
+	}
+	a, b, c := facts.Etcd.Items[0].Object, facts.Etcd.Items[1].Object, facts.Etcd.Items[2].Object
+	if !a.Leader || !a.Healthy || a.Version != "3.5.21" || len(a.ID) != 16 || b.Leader || b.Healthy || b.Error == "" || !slices.Equal(b.Alarms, []string{"NOSPACE"}) || c.Healthy || c.Error == "" {
+		t.Errorf("%+v\n%+v\n%+v", a, b, c)
+	}
+	for name, files := range map[string][]packed{
+		"a list alone":  {list, status},
+		"an error":      {list, {name: dir + "endpoint_health.json", text: "Error: context deadline exceeded\n"}},
+		"another shape": {list, {name: dir + "endpoint_health.json", text: `{"a":1}`}},
+	} {
+		facts, err := Read(bytes.NewReader(pack(t, files...)), "x", small())
+		if err != nil || facts.KnownOf("etcd").State != fact.Unknown || (name != "a list alone") != (len(facts.Problems) == 1) {
+			t.Errorf("%s: %v, %+v, etcd %+v", name, err, facts.Problems, facts.KnownOf("etcd"))
+		}
+	}
+}

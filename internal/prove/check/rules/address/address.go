@@ -9,7 +9,7 @@ import (
 
 // Rules lists the rules of the group.
 func Rules() []rule.Rule {
-	return []rule.Rule{componentBound, noEndpoint, oneNameServer, hostsDiffer, noAnswer, staleEndpoint, oneMachine, restarted}
+	return []rule.Rule{componentBound, noEndpoint, oneNameServer, hostsDiffer, noAnswer, staleEndpoint, oneMachine, restarted, nameOfNodes, serversDiffer}
 }
 
 var componentBound = rule.Rule{

@@ -57,7 +57,7 @@ func checkNameServers(f *fact.Facts) ([]rule.Finding, error) {
 // nameServers judges the name servers of a node that needs them for r, or says why
 // it cannot.
 func nameServers(f *fact.Facts, r fact.APIReference) (found *rule.Finding, lack string) {
-	file, known := f.FileOf(r.Node, "/etc/resolv.conf")
+	file, known := resolvConf(f, r.Node)
 	finding := rule.Finding{
 		Key:    r.Node,
 		Remedy: fmt.Sprintf("# on %s, in the settings that make /etc/resolv.conf:\nnameserver SECOND-ADDRESS\noptions timeout:1 attempts:2\n# or, without DNS: echo 'ADDRESS-OF-ALL-APISERVERS %s' >> /etc/hosts", r.Node, r.Host),
@@ -87,6 +87,22 @@ func nameServers(f *fact.Facts, r fact.APIReference) (found *rule.Finding, lack 
 		finding.Effect = rule.Unending("losing the name server "+server, r.Who+" on "+r.Node+" does not find the API")
 	}
 	return &finding, ""
+}
+
+// resolvConf is the file that names the servers a node asks: behind the stub of
+// systemd-resolved its list of them, where that is known.
+func resolvConf(f *fact.Facts, node string) (*fact.Item[fact.File], fact.Known) {
+	file, known := f.FileOf(node, "/etc/resolv.conf")
+	if file == nil {
+		return nil, known
+	}
+	servers := conf.Lines(file.Object.Data, "#;").All("nameserver")
+	if len(servers) == 1 && servers[0].Word(1) == "127.0.0.53" {
+		if behind, _ := f.FileOf(node, "/run/systemd/resolve/resolv.conf"); behind != nil {
+			return behind, known
+		}
+	}
+	return file, known
 }
 
 var hostsDiffer = rule.Rule{

@@ -11,7 +11,7 @@ import (
 
 // Rules lists the rules of the group.
 func Rules() []rule.Rule {
-	return []rule.Rule{nameMissing, ended, different, serviceMissing, untrusting, endsSoon, kubeletEnds, authorityEnds}
+	return []rule.Rule{nameMissing, ended, different, serviceMissing, untrusting, endsSoon, kubeletEnds, authorityEnds, requestsWait}
 }
 
 var nameMissing = rule.Rule{
