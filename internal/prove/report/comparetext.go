@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -118,9 +119,11 @@ type comparePage struct {
 	Title, Summary string
 	Sides          []compareSide
 	Doubts         []string
-	Parts          []comparePart
-	Numbers        []compareRow
-	Style          template.CSS
+	// Changed has the paths that differ, of all parts.
+	Changed []comparePart
+	Parts   []comparePart
+	Numbers []compareRow
+	Style   template.CSS
 }
 
 type compareSide struct {
@@ -153,6 +156,7 @@ func (c *Comparison) HTML(dst io.Writer) error {
 		page.Doubts = append(page.Doubts, brief(d, 300))
 	}
 	page.Parts = c.parts()
+	page.Changed = changed(page.Parts)
 	for _, name := range sortedKeys(c.Numbers) {
 		pair := c.Numbers[name]
 		page.Numbers = append(page.Numbers, compareRow{Name: clean(name), Before: figureOf(pair.Before), After: figureOf(pair.After)})
@@ -188,6 +192,18 @@ func (c *Comparison) parts() (all []comparePart) {
 			Name: brief(x.Path, 80), Before: x.Before.text(), After: x.After.text(), Difference: x.difference(),
 			BeforeBar: share(x.Before.length(), longest), AfterBar: share(x.After.length(), longest), Direction: x.Direction,
 		})
+	}
+	return all
+}
+
+// changed are the rows that differ, by their parts: what a reader looks for stands
+// before what is the same.
+func changed(parts []comparePart) (all []comparePart) {
+	for _, p := range parts {
+		rows := slices.DeleteFunc(slices.Clone(p.Rows), func(r compareRow) bool { return r.Direction == Same })
+		if len(rows) > 0 {
+			all = append(all, comparePart{p.Heading, rows})
+		}
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 )
 
 // notice is one line of what was noticed, by whom and when.
@@ -40,6 +41,35 @@ func noticed(run *Run) ([]notice, int) {
 		return list[:maxNotices], over
 	}
 	return list, 0
+}
+
+// first tells in one sentence when clients met the fault and who else noticed it first;
+// "" where nobody did.
+func first(run *Run) string {
+	if len(run.Faults) == 0 {
+		return ""
+	}
+	began := run.Faults[0].FromMS
+	list, _ := noticed(run)
+	var parts []string
+	after := func(n notice) string { return span(max(0, n.at-began)) }
+	for _, n := range list {
+		if n.at >= began && n.Kind == "client" {
+			parts = append(parts, "Clients met it after "+after(n))
+			break
+		}
+	}
+	for _, n := range list {
+		if n.at >= began && n.Kind != "client" && n.Kind != "fault" && n.Kind != "recovered" {
+			parts = append(parts, "first noticed by "+n.Source+" after "+after(n)+": "+n.Text)
+			break
+		}
+	}
+	text := strings.Join(parts, "; ")
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 // client is the first failure that the clients of a site met on one kind of path.

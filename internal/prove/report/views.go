@@ -34,13 +34,15 @@ type sectionView struct {
 
 type runView struct {
 	Heading, Headline, Caption, Story string
-	Tone                              string // good, bad or plain
-	Bar                               string // of 1000
-	Facts                             []fact
-	Noticed                           []notice
-	More                              int
-	Faults                            []faultView
-	Phases                            []fact
+	// First is whom the fault was noticed by first; "" where by nobody.
+	First   string
+	Tone    string // good, bad or plain
+	Bar     string // of 1000
+	Facts   []fact
+	Noticed []notice
+	More    int
+	Faults  []faultView
+	Phases  []fact
 }
 
 type variantRow struct {
@@ -130,7 +132,7 @@ func viewRun(s section, run *Run) runView {
 		most = max(most, other.downMS())
 	}
 	v := runView{
-		Heading: run.heading(), Headline: run.headline(), Caption: run.caption(), Story: run.story(),
+		Heading: run.heading(), Headline: run.headline(), Caption: run.caption(), Story: run.story(), First: first(run),
 		Tone: run.tone(), Bar: "0",
 	}
 	if most > 0 {
@@ -150,7 +152,10 @@ func viewRun(s section, run *Run) runView {
 }
 
 func moveFacts(run *Run) []fact {
-	list := []fact{{"Moves", strconv.Itoa(run.Moves)}}
+	var list []fact
+	if run.Moves > 0 || run.aboutLeaders() {
+		list = append(list, fact{"Moves", strconv.Itoa(run.Moves)})
+	}
 	if run.FirstMoveMS != nil {
 		list = append(list, fact{"First move done after", span(*run.FirstMoveMS)})
 	}

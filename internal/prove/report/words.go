@@ -178,7 +178,7 @@ func (run *Run) story() string {
 }
 
 func (run *Run) movesClause() string {
-	if !run.Agents {
+	if !run.Agents || run.Moves == 0 && !run.aboutLeaders() {
 		return ""
 	}
 	var b strings.Builder
@@ -197,6 +197,15 @@ func (run *Run) movesClause() string {
 		b.WriteString(", and " + count(run.Inflight, "request") + " in flight " + plural(run.Inflight, "was", "were") + " hit")
 	}
 	return b.String()
+}
+
+// aboutLeaders says whether a run has anything to do with leadership: a path to etcd, or
+// an event of its leaders.
+func (run *Run) aboutLeaders() bool {
+	return slices.ContainsFunc(run.Paths, func(p Path) bool { return p.Target == "etcd" }) ||
+		slices.ContainsFunc(run.Events, func(e Event) bool {
+			return slices.Contains([]string{"move", "move-failed", "move-refused", "leader-changed", "no-leader", "leader-back"}, e.Kind)
+		})
 }
 
 func plural(n int, one, many string) string {

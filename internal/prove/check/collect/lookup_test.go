@@ -26,12 +26,12 @@ func nameServer(t *testing.T, zone map[string][]string) (port string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { udp.Close() })
+	t.Cleanup(func() { _ = udp.Close() })
 	tcp, err := net.Listen("tcp", udp.LocalAddr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { tcp.Close() })
+	t.Cleanup(func() { _ = tcp.Close() })
 	go func() {
 		for buffer := make([]byte, 4096); ; {
 			n, from, err := udp.ReadFrom(buffer)
@@ -63,7 +63,7 @@ func serveTCP(l net.Listener, zone map[string][]string) {
 				_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...))
 			}
 		}
-		conn.Close()
+		_ = conn.Close()
 	}
 }
 
