@@ -162,6 +162,21 @@ func TestBundlesThatEndBadly(t *testing.T) {
 	}
 }
 
+// A bundle that ends at any byte is never taken for a whole one: it is refused, or the
+// problem is named and nothing is known for certain.
+func TestBundlesCutAnywhere(t *testing.T) {
+	whole := pack(t, packed{name: "bundle.yaml", text: "version: 1\nstates: {leases: {state: absent}}\n"}, packed{name: "objects/nodes.ndjson", text: oneNode}, packed{name: "nodes/a1/files/etc/hosts", text: "10.0.0.1 a\n"})
+	for n := range len(whole) {
+		f, err := Read(bytes.NewReader(whole[:n]), "the bundle x", small())
+		if err != nil {
+			continue
+		}
+		if len(f.Problems) == 0 || f.KnownOf("leases").State != fact.Unknown || f.KnownOf("nodes").State != fact.Unknown {
+			t.Errorf("%d of %d bytes: problems %+v, leases %+v, nodes %+v", n, len(whole), f.Problems, f.KnownOf("leases"), f.KnownOf("nodes"))
+		}
+	}
+}
+
 // A directory with a file of a gigabyte, a FIFO and links that lead away.
 func TestHostileDirectory(t *testing.T) {
 	dir := t.TempDir()
