@@ -80,11 +80,19 @@ func (j *judge) add(e entry, both bool) {
 	}
 }
 
+// givenUp is the epoch of a directory whose loss a person accepted.
+const givenUp = -1
+
 // booted judges a directory that etcd has begun with.
 func (j *judge) booted(w *World, m *member) {
 	d := m.d
 	if j.forced == m.site && m.conf.count() == 1 && m.conf.votes(d.id) {
 		j.adopt(w, m)
+	}
+	if j.forced == 1-m.site && m.conf.count() == 1 && m.conf.votes(d.id) {
+		// A person has given up what this one is about to serve, and its agent has yet
+		// to read that: it had its licence from before.
+		d.epoch = givenUp
 	}
 	if d.epoch != j.epoch {
 		return

@@ -18,7 +18,8 @@ import (
 const insideVariable = "SUPERVISE_TEST_SYSTEMD"
 
 // boot makes systemd the first process of new namespaces, with units and state
-// of its own. The machine's are not touched.
+// of its own. The machine's are not touched: sysinit.target, which units bring along,
+// wants nothing here, above all not systemd-tmpfiles, which empties /tmp at boot.
 const boot = `set -e
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
@@ -26,6 +27,10 @@ mount -t tmpfs tmpfs /etc/systemd/system
 mount -t tmpfs tmpfs /var/log
 mount -t proc proc /proc
 mount -t cgroup2 none /sys/fs/cgroup
+mount -t tmpfs tmpfs /var/tmp
+mount -t tmpfs tmpfs /usr/lib/tmpfiles.d
+mount -t tmpfs tmpfs /etc/tmpfiles.d
+for wants in /lib/systemd/system/*.wants; do mount -t tmpfs tmpfs "$wants"; done
 mkdir -p /run/lock /etc/systemd/system/dbus.socket.d /etc/systemd/system/dbus.service.d
 printf '[Unit]\nRequires=dbus.socket\nAfter=dbus.socket\nDefaultDependencies=no\n' > /etc/systemd/system/holdfast-test.target
 for unit in dbus.socket dbus.service; do
