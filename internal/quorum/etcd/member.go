@@ -77,6 +77,15 @@ type Status struct {
 	Alarms          []string // NOSPACE, CORRUPT, or other errors it reports
 	// NoSpace says that some member has the alarm NOSPACE: then none takes writes.
 	NoSpace bool
+	// Raised are the alarms NOSPACE and CORRUPT of all members: while one of them stands,
+	// no member takes writes.
+	Raised []Alarm
+}
+
+// Alarm is what a member was found to have, by itself or by the leader.
+type Alarm struct {
+	Member uint64
+	Name   string // NOSPACE or CORRUPT
 }
 
 // Status asks the member for its own view. It needs no quorum: a member that
@@ -101,28 +110,41 @@ func (m *Member) Status(ctx context.Context) (Status, error) {
 		if a := alarm(e, s.Member); a != "" {
 			s.Alarms = append(s.Alarms, a)
 		}
-		s.NoSpace = s.NoSpace || strings.Contains(e, "alarm:NOSPACE")
+		if a, ok := raised(e); ok {
+			s.Raised = append(s.Raised, a)
+			s.NoSpace = s.NoSpace || a.Name == "NOSPACE"
+		}
 	}
 	return s, nil
 }
 
 // alarm turns an entry of StatusResponse.Errors into the name of an alarm of
-// this member. The list holds the alarms of all members, as "memberID:123
-// alarm:NOSPACE" with one space or two (etcd
-// server/etcdserver/api/v3rpc/maintenance.go), and "no leader", which
+// this member. The list holds the alarms of all members, and "no leader", which
 // Status.Leader says better. What is not understood is taken for an alarm.
 func alarm(entry string, member uint64) string {
 	if strings.Contains(entry, "no leader") {
 		return ""
 	}
-	id, name, ok := strings.Cut(entry, "alarm:")
-	if !ok {
+	a, ok := raised(entry)
+	switch {
+	case !ok:
 		return entry
-	}
-	if strings.TrimSpace(id) != "memberID:"+strconv.FormatUint(member, 10) {
+	case a.Member != member:
 		return ""
 	}
-	return strings.TrimSpace(name)
+	return a.Name
+}
+
+// raised reads an entry that is an alarm: "memberID:123 alarm:NOSPACE" with one space or
+// two (etcd server/etcdserver/api/v3rpc/maintenance.go).
+func raised(entry string) (Alarm, bool) {
+	member, name, ok := strings.Cut(entry, "alarm:")
+	number, named := strings.CutPrefix(strings.TrimSpace(member), "memberID:")
+	id, err := strconv.ParseUint(number, 10, 64)
+	if !ok || !named || err != nil {
+		return Alarm{}, false
+	}
+	return Alarm{id, strings.TrimSpace(name)}, true
 }
 
 // Peer is a member as the cluster's membership lists it.

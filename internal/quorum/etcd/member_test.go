@@ -22,6 +22,21 @@ func TestAlarmIsTheMembersOwn(t *testing.T) {
 	}
 }
 
+func TestRaisedNamesTheMember(t *testing.T) {
+	for entry, want := range map[string]Alarm{
+		"memberID:42 alarm:NOSPACE":   {42, "NOSPACE"},
+		"memberID:7  alarm:CORRUPT ":  {7, "CORRUPT"},
+		"etcdserver: no leader":       {},
+		"memberID:-1 alarm:NOSPACE":   {},
+		"of somebody alarm:NOSPACE":   {},
+		"memberID: 42: what is this?": {},
+	} {
+		if got, ok := raised(entry); got != want || ok != (want != Alarm{}) {
+			t.Errorf("%q: %+v %v, want %+v", entry, got, ok, want)
+		}
+	}
+}
+
 func TestRefusalsCarryTheirRemedy(t *testing.T) {
 	for text, want := range map[string]error{
 		"etcdserver: user name is empty":                                            ErrAuth,

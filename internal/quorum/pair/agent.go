@@ -44,6 +44,7 @@ type Agent struct {
 	plan    Plan
 	view    View
 	said    string // what was last logged
+	alarms  []string
 	pause   time.Duration
 	decided time.Duration
 	failing string // why the last action failed
@@ -157,8 +158,12 @@ func (a *Agent) round(ctx context.Context) error {
 	a.obs.mu.Lock()
 	a.obs.readWithin = plan.Read
 	a.obs.mu.Unlock()
+	raised := a.obs.raised()
+	alarms := sentences(raised, a.nameOf(view))
+	a.stats.alarms(raised, a.nameOf(view))
 	a.stats.observe(view, plan)
-	a.report(view, plan)
+	a.reportAlarms(view, alarms)
+	a.report(view, plan, alarms)
 	if plan.Do == Nothing {
 		a.failed(nil)
 		a.prune(view)
@@ -201,8 +206,8 @@ func (a *Agent) hold(d time.Duration) {
 }
 
 // report logs a decision that differs from the last in more than its figures.
-func (a *Agent) report(v View, p Plan) {
-	a.ready(condServes, serves(v, p))
+func (a *Agent) report(v View, p Plan, alarms []string) {
+	a.ready(condServes, serves(v, p, alarms))
 	text := string(p.Do) + strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) || r == '.' {
 			return -1
@@ -226,13 +231,6 @@ func (a *Agent) report(v View, p Plan) {
 
 // condServes is the condition of /readyz: clients can write here.
 const condServes = "serves"
-
-func serves(v View, p Plan) error {
-	if v.quorate() {
-		return nil
-	}
-	return fmt.Errorf("%s", p.Why)
-}
 
 // describe is a record in a few words.
 func describe(r arbiter.Record) string {

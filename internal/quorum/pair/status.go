@@ -41,6 +41,8 @@ type Status struct {
 	Refusal string `json:"refusal,omitempty"`
 	// Unasked is why the own etcd cannot be asked whether it has a quorum.
 	Unasked string `json:"unasked,omitempty"`
+	// EtcdAlarms are those that etcd has raised for either member: then neither takes writes.
+	EtcdAlarms []string `json:"etcd_alarms,omitempty"`
 	// CatchingUp is how much of the log the peer has, in percent, while it is a learner.
 	CatchingUp *float64 `json:"catching_up_percent,omitempty"`
 	// Receiving is how much of the survivor's database has come, while this member joins.
@@ -73,17 +75,17 @@ type ArbiterStatus struct {
 // Status returns what the agent knew and decided in its last round.
 func (a *Agent) Status() Status {
 	a.mu.Lock()
-	v, p, failing, refusal := a.view, a.plan, a.failing, a.state.Refusal
+	v, p, failing, refusal, alarms := a.view, a.plan, a.failing, a.state.Refusal, a.alarms
 	a.mu.Unlock()
 	v.Now = a.clock()
 	a.obs.mu.Lock()
 	progress, transfer, pid, ended, leads := a.obs.progress, a.obs.transfer, a.obs.pid, a.obs.ended, a.obs.status.Leader != 0 && a.obs.status.Leader == a.obs.status.Member
 	a.obs.mu.Unlock()
 	s := Status{
-		Version: statusVersion, Name: a.settings.Name, Peer: a.settings.Peer.Name, Serves: v.quorate(),
+		Version: statusVersion, Name: a.settings.Name, Peer: a.settings.Peer.Name, Serves: serves(v, p, alarms) == nil,
 		Etcd:    ProcessStatus{Running: v.Process.Running, Voters: v.Members.Voters, Leads: leads, PeerReachable: v.peerReachable()},
 		Arbiter: ArbiterStatus{Where: a.store.Name(), AgeMS: -1, Trouble: v.Arbiter.Detail},
-		Do:      p.Do, Why: p.Why, Alarm: p.Alarm, Failing: failing, Refusal: refusal, Unasked: v.Quorum.Unasked,
+		Do:      p.Do, Why: p.Why, Alarm: p.Alarm || len(alarms) > 0, EtcdAlarms: alarms, Failing: failing, Refusal: refusal, Unasked: v.Quorum.Unasked,
 		Events: a.history.all(),
 	}
 	if v.Members.Self != 0 {
@@ -94,7 +96,7 @@ func (a *Agent) Status() Status {
 	} else {
 		s.Etcd.Ended = ended
 	}
-	if !s.Serves {
+	if !v.quorate() {
 		s.Etcd.LostMS = v.since(max(v.Quorum.Confirmed, 1)).Milliseconds()
 	}
 	if v.Arbiter.Known {
@@ -107,7 +109,7 @@ func (a *Agent) Status() Status {
 		percent := 100 * progress
 		s.CatchingUp = &percent
 	}
-	if v.Arbiter.Record.SoloOf(a.settings.Peer.Name) && v.Process.Running && !s.Serves && transfer.Of > 0 {
+	if v.Arbiter.Record.SoloOf(a.settings.Peer.Name) && v.Process.Running && !v.quorate() && transfer.Of > 0 {
 		s.Receiving = &transfer
 	}
 	s.Summary = s.summary()
@@ -123,13 +125,13 @@ func (s Status) summary() string {
 	case r.State == arbiter.Paired && s.Serves:
 		return fmt.Sprintf("%s and %s serve together, generation %d", s.Name, s.Peer, r.Generation)
 	case r.State == arbiter.Paired:
-		return fmt.Sprintf("%s and %s are a pair, generation %d; %s does not serve: %s", s.Name, s.Peer, r.Generation, s.Name, s.Why)
+		return fmt.Sprintf("%s and %s are a pair, generation %d; %s does not serve: %s", s.Name, s.Peer, r.Generation, s.Name, s.whyNot())
 	}
 	other := r.Peer(r.Survivor).Name
 	text := fmt.Sprintf("%s serves alone since %s, generation %d", r.Survivor, since(*r).Local().Format("2006-01-02 15:04"), r.Generation)
 	switch {
 	case r.Survivor == s.Name && !s.Serves:
-		return fmt.Sprintf("%s may serve alone since %s, generation %d, and does not: %s", s.Name, since(*r).Local().Format("2006-01-02 15:04"), r.Generation, s.Why)
+		return fmt.Sprintf("%s may serve alone since %s, generation %d, and does not: %s", s.Name, since(*r).Local().Format("2006-01-02 15:04"), r.Generation, s.whyNot())
 	case s.CatchingUp != nil && *s.CatchingUp == 0:
 		return fmt.Sprintf("%s; %s receives the database", text, other)
 	case s.CatchingUp != nil:
@@ -154,7 +156,15 @@ func (s Status) verdict() error {
 	if s.Serves {
 		return nil
 	}
-	return exit.With(1, errors.New("this member does not serve: "+s.Why))
+	return exit.With(1, errors.New("this member does not serve: "+s.whyNot()))
+}
+
+// whyNot says why it does not serve, where it does not.
+func (s Status) whyNot() string {
+	if len(s.EtcdAlarms) > 0 && s.Etcd.LostMS == 0 {
+		return s.EtcdAlarms[0]
+	}
+	return s.Why
 }
 
 func (s Status) print(w io.Writer) error {
@@ -169,6 +179,9 @@ func (s Status) print(w io.Writer) error {
 	row("next", "%s: %s", s.Do, s.Why)
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("print status: %w", err)
+	}
+	for _, text := range s.EtcdAlarms {
+		_, _ = fmt.Fprintf(w, "! %s\n", text)
 	}
 	for name, text := range map[string]string{"the last action failed": s.Failing, "this member cannot survive": s.Refusal, "the own etcd cannot be asked": s.Unasked} {
 		if text != "" {
