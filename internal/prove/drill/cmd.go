@@ -33,7 +33,7 @@ scenario runs without and with the agents, and one report shows both.
 
 Exit code 0: passed. 1: failed. 2: inconclusive, or wrong usage.`,
 	}
-	cmd.AddCommand(listCommand(), planCommand(), runCommand(), judgeCommand(), reportCommand(), compareCommand(), undoCommand(), logstore.Command())
+	cmd.AddCommand(listCommand(), planCommand(), runCommand(), matrixCommand(), judgeCommand(), reportCommand(), compareCommand(), undoCommand(), logstore.Command())
 	return cmd
 }
 

@@ -29,6 +29,7 @@ type engine struct {
 	exe        string // this program, for probers and agents
 	log        *slog.Logger
 	show       *progress
+	ready      func(context.Context) error // see Options
 
 	clock clock
 	w     *record.Writer
@@ -93,6 +94,11 @@ func (e *engine) do(ctx context.Context) error {
 func (e *engine) phases(ctx context.Context) error {
 	if err := e.phase(ctx, "plan", 0, e.build); err != nil {
 		return e.unbuilt(ctx, err)
+	}
+	if e.ready != nil {
+		if err := e.phase(ctx, "wait", 0, e.ready); err != nil {
+			return err
+		}
 	}
 	if steady := e.baseline(ctx); !steady {
 		return ctx.Err()

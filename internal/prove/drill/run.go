@@ -45,6 +45,10 @@ type Options struct {
 	Tries int
 	// Progress gets the phases.
 	Progress io.Writer
+
+	// ready, if there is one, is asked when everything is built and nothing measured
+	// yet; the run goes on when it returns.
+	ready func(context.Context) error
 }
 
 // Run drills every chosen variant, each in labs of its own, and returns the
@@ -168,7 +172,7 @@ func (o Options) runOnce(ctx context.Context, c *scenario.Case, agents bool, dir
 	label := fmt.Sprintf("%s, leader %s, %s the agents", c.Scenario, leaders(c), sideOf(agents))
 	e := &engine{
 		c: c, agents: agents, peer: o.Peer, kubernetes: o.Kubernetes, exe: exe, w: w,
-		log: log.With("variant", c.Variant, "agents", agents), show: newProgress(o.Progress, label),
+		log: log.With("variant", c.Variant, "agents", agents), show: newProgress(o.Progress, label), ready: o.ready,
 	}
 	defer e.show.done()
 	return e.do(ctx)

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"io"
 	"strconv"
 	"strings"
@@ -53,16 +52,8 @@ func Metrics(dst io.Writer, r *Report) error {
 			}
 		}
 	}
-	var buf bytes.Buffer
 	all := append([]*family{verdict, started}, runs.list()...)
-	all = append(append(all, paths.list()...), numbers)
-	for _, f := range all {
-		if len(f.lines) > 0 {
-			buf.WriteString("# HELP " + f.name + " " + f.help + "\n# TYPE " + f.name + " gauge\n" + strings.Join(f.lines, "\n") + "\n")
-		}
-	}
-	_, err := dst.Write(buf.Bytes())
-	return err
+	return writeFamilies(dst, append(append(all, paths.list()...), numbers)...)
 }
 
 // runMetrics are the families with one sample per run.
