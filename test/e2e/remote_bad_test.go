@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -61,39 +59,6 @@ func TestRemoteBadHosts(t *testing.T) {
 	h.inventory(keys)
 	h.edit("ssh: '"+h.ssh("b1")+"'", "ssh: '"+h.ssh("b1")+"0'")
 	h.refusedAs("a host that does not answer", "host b1: connect")
-}
-
-// TestRemoteHostVanishes ends the sshd of a host in the middle, and its dead man with
-// it, as a reboot does: the drill ends for all, and the undo works once it is back.
-func TestRemoteHostVanishes(t *testing.T) {
-	h := newHosts(t)
-	child, out := h.run("--hold", "1h")
-	h.cut(out)
-	// What the node runs goes; its packet filter is forgotten.
-	pids, err := exec.CommandContext(t.Context(), "pgrep", "-f", h.path("sshd-b1")+"|"+h.journal("b1")).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pid := range strings.Fields(string(pids)) {
-		var n int
-		if _, err := fmt.Sscan(pid, &n); err == nil {
-			_ = syscall.Kill(n, syscall.SIGKILL)
-		}
-	}
-	err = h.ended(child, out)
-	if err == nil || !strings.Contains(err.Error(), "status 2") || !strings.Contains(out.String(), "host b1: the connection broke") || !strings.Contains(out.String(), "holdfast drill undo") {
-		t.Errorf("%v:\n%s", err, out)
-	}
-	t.Log(lastLine(out.String()))
-	if h.rules("a1") != "" {
-		t.Error("a1 was not undone")
-	}
-	h.serve("/usr/sbin/sshd", "b1")
-	undo, said := h.drill("undo", "--inventory", h.path("hosts.yaml"))
-	if err := h.ended(undo, said); err == nil && !h.untouched() {
-		t.Errorf("undo: %v:\n%s", err, said)
-	}
-	eventually(t, 5*time.Second, "hosts as they were", h.untouched)
 }
 
 // TestRemoteKilledAnywhere kills the controller in each step; the dead men undo.
