@@ -24,9 +24,9 @@ import (
 // TestMain lets the test binary stand in for holdfast: the engine starts its
 // own program as prober and as agent.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"probe", "vip"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"probe", "vip", "drill"}, os.Args[1]) {
 		root := &cobra.Command{Use: "holdfast"}
-		root.AddCommand(probe.Command(), vip.Command())
+		root.AddCommand(probe.Command(), vip.Command(), Command())
 		os.Exit(exit.Run(context.Background(), root))
 	}
 	os.Exit(m.Run())

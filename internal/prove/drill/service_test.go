@@ -3,10 +3,13 @@ package drill
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +38,35 @@ func TestReadinessProbe(t *testing.T) {
 	r.Kind = scenario.ProbeTCP
 	if p := readinessProbe(r); p.HTTPGet != nil || p.TCPSocket == nil {
 		t.Errorf("tcp: %+v", p)
+	}
+}
+
+// A pod whose program was let go on before the heal was not frozen to the end, which
+// makes the run inconclusive.
+func TestThawMissesWhatWasLetGoOn(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	e := &engine{log: slog.New(slog.DiscardHandler)}
+	for _, paused := range []bool{true, false} {
+		if paused {
+			if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			if err := awaitState(t.Context(), cmd.Process.Pid, 'T'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := &backingPod{frozen: cmd.Process.Pid}
+		if err := e.thaw(p); err != nil || p.frozen != 0 {
+			t.Errorf("paused %t: %v, frozen %d", paused, err, p.frozen)
+		}
+		if got := len(e.run.Trouble); paused && got != 0 || !paused && got != 1 {
+			t.Errorf("paused %t: trouble %q", paused, e.run.Trouble)
+		}
+		until(t.Context(), struckWithin, func() bool { s, err := stateOf(cmd.Process.Pid); return err == nil && s != 'T' })
 	}
 }
 

@@ -139,12 +139,16 @@ func (t *text) bars(s section) {
 		return
 	}
 	_, to := spanMS(runs)
-	const label, figure = 22, 10 // columns of the heading and of the big figure
+	const figure = 10 // columns of the big figure
+	label := 22       // of the heading
+	for _, run := range runs {
+		label = max(label, utf8.RuneCountInString(run.heading())+3)
+	}
 	room := max(10, t.Width-label-figure-2)
 	for _, run := range runs {
 		color := map[string]string{"good": colorGreen, "bad": colorRed, "plain": colorYellow}[run.tone()]
 		bar := barOf(run, to, room)
-		t.line(fmt.Sprintf("  %-*s%s %s", label-2, strings.ToLower(run.heading()), t.paintBar(bar, color), t.paint(color, run.headline())))
+		t.line(fmt.Sprintf("  %-*s%s %s", label-2, lowerFirst(run.heading()), t.paintBar(bar, color), t.paint(color, run.headline())))
 		t.line(strings.Repeat(" ", label) + t.paint(colorDim, run.caption()))
 		if note := movesNote(run); note != "" {
 			t.line(strings.Repeat(" ", label) + t.paint(colorDim, note))
@@ -153,6 +157,9 @@ func (t *text) bars(s section) {
 	t.line(strings.Repeat(" ", label) + t.scale(to, room))
 	t.line("")
 }
+
+// lowerFirst leaves names within a heading as they are written.
+func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
 // barOf shows the required paths together: '#' where one of them did not answer.
 func barOf(run *Run, to float64, room int) string {
