@@ -156,7 +156,7 @@ func TestBundlesThatEndBadly(t *testing.T) {
 		}
 	}
 	for name, data := range map[string][]byte{"empty": nil, "not a bundle": []byte("hello, this is no archive at all")} {
-		if _, err := Read(bytes.NewReader(data), "x", small()); err == nil && name != "empty" {
+		if _, err := Read(bytes.NewReader(data), "x", small()); err == nil {
 			t.Errorf("%s: was read", name)
 		}
 	}

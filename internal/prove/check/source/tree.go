@@ -116,7 +116,11 @@ func (a archive) walk(visit func(entry) error, bad func(string, error)) error {
 func readTar(src io.Reader, total int64, visit func(entry) error, bad func(string, error)) error {
 	buffered := bufio.NewReaderSize(src, 1<<16)
 	var plainTar io.Reader = buffered
-	if magic, _ := buffered.Peek(2); slices.Equal(magic, []byte{0x1f, 0x8b}) {
+	magic, _ := buffered.Peek(2)
+	if len(magic) == 0 {
+		return errors.New("read bundle: empty; copy it again")
+	}
+	if slices.Equal(magic, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(buffered)
 		if err != nil {
 			return fmt.Errorf("read bundle: %w", err)
