@@ -158,8 +158,8 @@ func (m *Matrix) tally() string {
 	return cmp.Or(strings.Join(parts, ", "), "nothing was drilled")
 }
 
-// worst chooses one path per role: one that failed before any other, then the one that
-// was out for longest.
+// worst chooses one path per role: one that failed before any other, then one that has
+// a window before one that must stay down, then the one that was out for longest.
 func (d *MatrixDrill) worst() []*MatrixPath {
 	var out []*MatrixPath
 	for _, role := range []string{"affected", "clean"} {
@@ -180,6 +180,9 @@ func (d *MatrixDrill) worst() []*MatrixPath {
 func (p *MatrixPath) worseThan(q *MatrixPath) bool {
 	if (p.Verdict == Fail) != (q.Verdict == Fail) {
 		return p.Verdict == Fail
+	}
+	if (p.Expected == nil) != (q.Expected == nil) {
+		return p.Expected != nil
 	}
 	return p.Gap.length() > q.Gap.length()
 }

@@ -180,3 +180,19 @@ func TestMatrixInChromium(t *testing.T) {
 		t.Errorf("no screenshot: %v", err)
 	}
 }
+
+// A path that must stay down is no measure of how soon others are back.
+func TestMatrixShowsPathsWithAWindow(t *testing.T) {
+	window := &Window{MaxMS: 6000}
+	d := MatrixDrill{Paths: []MatrixPath{
+		{Path: "lost", Role: "affected", Gap: Gap{LowerMS: 16_000, UpperMS: 16_900}, Verdict: Pass},
+		{Path: "back", Role: "affected", Gap: Gap{LowerMS: 3000, UpperMS: 3300}, Expected: window, Verdict: Pass},
+	}}
+	if got := d.worst(); len(got) != 1 || got[0].Path != "back" {
+		t.Errorf("shown: %+v", got)
+	}
+	d.Paths[0].Verdict = Fail
+	if got := d.worst(); got[0].Path != "lost" {
+		t.Error("a failed path is not shown before all others")
+	}
+}
