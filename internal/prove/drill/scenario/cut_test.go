@@ -43,7 +43,7 @@ func TestExpectationOfATarget(t *testing.T) {
 		"a/apiserver@b/api-get/new":      RoleClean,
 		"a/apiserver@b/api-get/reused":   "kept-silent",
 		"a/apiserver@b/api-watch/stream": "kept-silent",
-		"a/balance/api-get/reused":       "balance",
+		"a/balance/api-get/reused":       "kept-silent",
 		"a/balance/api-get/new":          RoleClean,
 	} {
 		e := c.ExpectationOf(pathNamed(t, c, path))

@@ -25,7 +25,7 @@ var connectOnly = rule.Rule{
 	Why: "An apiserver that hangs, starts, or has lost its etcd still accepts connections: the kernel does. A check that connects takes " +
 		"it for good, and its share of requests fails as long as it hangs.",
 	Remedy: "check /readyz over TLS",
-	Drill:  "balance-frozen",
+	Drill:  "nat-asymmetric",
 	Check:  checkConnectOnly,
 }
 

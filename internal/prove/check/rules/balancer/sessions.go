@@ -45,7 +45,7 @@ var quietCut = rule.Rule{
 	Why: "Clients of the API ask after 30 s of silence whether a connection lives. With timeouts below that HAProxy cuts watches that are " +
 		"well, all the time; with none, a session whose client vanished is kept until maxconn is reached and nobody gets in.",
 	Remedy: "set timeout client and timeout server above 30 s",
-	Drill:  "balance-killed",
+	Drill:  "cut-established",
 	Check:  func(f *fact.Facts) ([]rule.Finding, error) { return judgeEach(f, judgeTimeouts) },
 }
 

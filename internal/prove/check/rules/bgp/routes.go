@@ -200,7 +200,7 @@ var strictPaths = rule.Rule{
 	Why: "With two routers a request may come by one and its answer leave by the other. rp_filter 1 drops what comes in where the way back " +
 		"is another: ping and the handshake may work over one path, and data does not over the other.",
 	Remedy: "set net.ipv4.conf.all.rp_filter to 2 on machines that announce",
-	Drill:  "bgp-node-dead",
+	Drill:  "nat-asymmetric",
 	Check:  checkStrict,
 }
 

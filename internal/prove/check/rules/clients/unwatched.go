@@ -17,7 +17,7 @@ var unwatched = rule.Rule{
 	Why: "A connection whose other end vanished is noticed by a ping of HTTP/2, 30 s after the last byte. With the pings or HTTP/2 switched " +
 		"off only TCP notices, after a quarter of an hour in which the client waits and does nothing.",
 	Remedy: "take HTTP2_READ_IDLE_TIMEOUT_SECONDS=0 and DISABLE_HTTP2 out",
-	Drill:  "balance-blackholed",
+	Drill:  "cut-established",
 	Check:  checkUnwatched,
 }
 
