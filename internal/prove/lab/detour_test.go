@@ -1,8 +1,10 @@
 package lab
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestDetourMistakesGetOneLine(t *testing.T) {
@@ -44,5 +46,36 @@ func TestDetourTurnsOneRoute(t *testing.T) {
 	}
 	if rules := ruleset(p, "c", 2, cuts, nil); !strings.Contains(rules, `iifname "to-a" oifname "to-b" jump cut-1`) {
 		t.Errorf("router c is not strict:\n%s", rules)
+	}
+}
+
+// TestDetourNotInForce takes a part of the detour away behind the lab's back: the
+// strict rules, then the route.
+func TestDetourNotInForce(t *testing.T) {
+	t.Parallel()
+	spec := mustDefault(t, "lan")
+	spec.Etcd = nil
+	for _, tt := range []struct {
+		name  string
+		spoil func(*Lab) error
+	}{
+		{"rules", func(l *Lab) error { return l.routers["c"].load("flush ruleset\n") }},
+		{"route", func(l *Lab) error { return l.routers["a"].lead(l.plan, "b", "b") }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := startLab(t, spec)
+			ctx := deadline(t, time.Minute)
+			if err := l.Cut(ctx, Cut{From: "a", To: "b", Via: "c"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := tt.spoil(l); err != nil {
+				t.Fatal(err)
+			}
+			// What was kept is silenced for long; a new connection tells at once.
+			err := l.verify(ctx)
+			if !errors.Is(err, ErrNotInForce) || !strings.Contains(err.Error(), "is open, declared blocked") {
+				t.Fatalf("got %v", err)
+			}
+		})
 	}
 }
