@@ -13,12 +13,12 @@ import (
 var wings = []string{"quorum", "access", "address", "prove"}
 
 // area returns the part of the house that a package directory belongs to:
-// "cmd", "base", "health", a wing, "fleet", or "" for what no rule covers.
+// "cmd", "base", "health", a wing, "fleet", "deploy", or "" for what no rule covers.
 func area(dir string) string {
 	first, rest, _ := strings.Cut(dir, "/")
 	switch first {
-	case "cmd":
-		return "cmd"
+	case "cmd", "deploy":
+		return first
 	case "internal":
 		room, _, _ := strings.Cut(rest, "/")
 		return room
@@ -30,7 +30,7 @@ func area(dir string) string {
 // cmd → fleet → wings → health → base.
 func mayImport(from, to string) bool {
 	switch {
-	case from == to, from == "cmd", from == "":
+	case from == to, from == "cmd", from == "", to == "deploy": // manifests alone
 		return true
 	case from == "fleet":
 		return to != "cmd"

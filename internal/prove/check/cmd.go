@@ -37,7 +37,7 @@ type options struct {
 	suppressions string
 	only         []string
 	clients      []string
-	demo         bool
+	demo, live   bool
 }
 
 // Command is `holdfast check`.
@@ -65,6 +65,9 @@ given could not be read, or wrong usage.`,
 			if o.demo {
 				return o.showDemo(cmd, args)
 			}
+			if o.live {
+				return errors.New("check --live: is for --lab-demo; a live cluster is read with --kubeconfig")
+			}
 			return o.run(cmd, args)
 		},
 	}
@@ -73,7 +76,8 @@ given could not be read, or wrong usage.`,
 	f := cmd.Flags()
 	f.StringSliceVar(&o.only, "rule", nil, "evaluate only these rules or groups")
 	f.StringArrayVar(&o.clients, "client", nil, "kubeconfig of a client to look at as well; may be repeated")
-	f.BoolVar(&o.demo, "lab-demo", false, "show every rule on a small cluster with its mistake, and on the healthy twin; takes no TARGET, only --json")
+	f.BoolVar(&o.demo, "lab-demo", false, "show every rule on a small cluster with its mistake, and on the healthy twin; takes no TARGET, only --json, --rule and --live")
+	f.BoolVar(&o.live, "live", false, "with --lab-demo: make each mistake on a cluster that runs here, in namespaces; wants root and `make peers`, and takes minutes")
 	cmd.AddCommand(explainCommand(), collectCommand(), pathCommand(), clientsCommand(), timersCommand(), maintenanceCommand())
 	return cmd
 }
@@ -145,7 +149,7 @@ func verdict(r *audit.Report) error {
 func (o *options) showDemo(cmd *cobra.Command, args []string) error {
 	var other string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name != "lab-demo" && f.Name != "json" {
+		if !slices.Contains([]string{"lab-demo", "live", "rule", "json"}, f.Name) {
 			other = "--" + f.Name
 		}
 	})
@@ -153,9 +157,13 @@ func (o *options) showDemo(cmd *cobra.Command, args []string) error {
 		other = args[0]
 	}
 	if other != "" {
-		return fmt.Errorf("check --lab-demo: %s: takes neither a target nor other flags than --json", other)
+		return fmt.Errorf("check --lab-demo: %s: takes neither a target nor other flags than --json, --rule and --live", other)
 	}
-	return labDemo(cmd.OutOrStdout(), o.json)
+	chosen, err := choose(o.only)
+	if err != nil {
+		return err
+	}
+	return labDemo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), chosen, o.live, o.json)
 }
 
 func (o *options) audit() (s audit.Options, err error) {

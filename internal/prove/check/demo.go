@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"github.com/holdfast-ha/holdfast/internal/base/exit"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/audit"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/rule"
-	"github.com/holdfast-ha/holdfast/internal/prove/check/rules"
+	"github.com/holdfast-ha/holdfast/internal/prove/check/seed"
 	"github.com/holdfast-ha/holdfast/internal/prove/check/source"
 )
 
@@ -28,10 +29,14 @@ var demoTime = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 
 // demo is the result of `check --lab-demo`, as it is printed with --json.
 type demo struct {
-	Version int        `json:"version"`
+	Version int `json:"version"`
+	// Live says that clusters ran; otherwise they were recorded.
+	Live    bool       `json:"live,omitempty"`
 	Rules   []demoRule `json:"rules"`
 	Broken  demoTwins  `json:"broken"`
 	Healthy demoTwins  `json:"healthy"`
+	// Wrong is what was otherwise than it should be on live clusters, for people.
+	Wrong []string `json:"wrong,omitempty"`
 }
 
 type demoRule struct {
@@ -42,6 +47,8 @@ type demoRule struct {
 	Drill    string     `json:"drill"`
 	// Effect is what the finding on the broken twin predicts.
 	Effect string `json:"effect"`
+	// Seeded is by what means a live cluster was given the mistake.
+	Seeded []seed.Means `json:"seeded,omitempty"`
 }
 
 // demoTwins are the rules by what came of them on their own twins. Of healthy ones
@@ -62,7 +69,7 @@ func demonstrate(all []rule.Rule) (demo, error) {
 			return d, err
 		}
 		d.Broken.add(r.ID, broken)
-		d.Rules = append(d.Rules, demoRule{r.ID, r.Group, r.Severity.String(), r.Title, r.Drill, effectOf(broken, r.ID)})
+		d.Rules = append(d.Rules, demoRule{r.ID, r.Group, r.Severity.String(), r.Title, r.Drill, effectOf(broken, r.ID), nil})
 		healthy, err := evaluateTwin(all, r.ID, "healthy")
 		if err != nil {
 			return d, err
@@ -125,9 +132,13 @@ func (d demo) verdict() error {
 		n, len(d.Broken.Fired), len(d.Healthy.Silent), len(d.Healthy.Fired)))
 }
 
-// labDemo shows every rule on a cluster with its mistake and on the healthy twin.
-func labDemo(w io.Writer, asJSON bool) error {
-	d, err := demonstrate(rules.All())
+// labDemo shows rules on a cluster with their mistake and on the healthy twin:
+// recorded ones, or live ones, of which tell gets to know as they come.
+func labDemo(ctx context.Context, w, tell io.Writer, chosen []rule.Rule, live, asJSON bool) error {
+	d, err := demonstrate(chosen)
+	if live {
+		d, err = demonstrateLive(ctx, chosen, tell)
+	}
 	if err != nil {
 		return err
 	}
@@ -140,7 +151,16 @@ func labDemo(w io.Writer, asJSON bool) error {
 		return d.verdict()
 	}
 	for _, r := range d.Rules {
-		if _, err := fmt.Fprintf(w, "%-12s %s\n  broken: %s; %s\n  healthy: %s\n", r.ID, r.Title, d.Broken.of(r.ID), r.Effect, d.Healthy.of(r.ID)); err != nil {
+		text := fmt.Sprintf("%-12s %s\n  broken: %s; %s\n  healthy: %s\n", r.ID, r.Title, d.Broken.of(r.ID), r.Effect, d.Healthy.of(r.ID))
+		if len(r.Seeded) > 0 {
+			text += fmt.Sprintf("  seeded: %v\n", r.Seeded)
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			return err
+		}
+	}
+	for _, wrong := range d.Wrong {
+		if _, err := fmt.Fprintln(w, "wrong: "+wrong); err != nil {
 			return err
 		}
 	}
