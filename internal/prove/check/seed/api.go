@@ -5,31 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 )
-
-// documents reads a manifest.
-func documents(text string) ([]Object, error) {
-	var all []Object
-	for d := yaml.NewDecoder(strings.NewReader(text)); ; {
-		var o Object
-		err := d.Decode(&o)
-		switch {
-		case errors.Is(err, io.EOF):
-			return all, nil
-		case err != nil:
-			return nil, err
-		case len(o) > 0:
-			all = append(all, o)
-		}
-	}
-}
 
 // refusal is an answer of the API that is no good one.
 type refusal struct {

@@ -121,5 +121,3 @@ func (l *Lab) place(a netip.Addr, change func(netlink.Link, *netlink.Addr) error
 		return nil
 	})
 }
-
-func netlinkNet(text string) (net.IP, *net.IPNet, error) { return net.ParseCIDR(text) }

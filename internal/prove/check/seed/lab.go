@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -43,13 +43,12 @@ type Lab struct {
 	signer     *signer
 	defined    map[string]bool // kinds, by plural and group
 	namespaces map[string]bool
-	places     map[netip.Addr]bool // addresses that the stand has
 	runs       int
 }
 
 // Start makes the lab. It needs root and the peers that `make peers` builds.
 func Start(ctx context.Context, o Options, log *slog.Logger) (*Lab, error) {
-	l := &Lab{options: o, log: log, defined: map[string]bool{}, namespaces: map[string]bool{}, places: map[netip.Addr]bool{}}
+	l := &Lab{options: o, log: log, defined: map[string]bool{}, namespaces: map[string]bool{}}
 	if err := l.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start lab of mistakes: %w", err), l.Close())
 	}
@@ -96,16 +95,20 @@ func (l *Lab) start(ctx context.Context) error {
 // silence is the interface of the stand on which packets vanish.
 const silence = "silence"
 
-// swallow leads all addresses of examples where nobody answers. It runs on the stand.
+// swallow leads all addresses of examples where nobody answers: a bridge without ports
+// and without ARP, since not every kernel has dummy interfaces. It runs on the stand.
 func (l *Lab) swallow() error {
-	link := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: silence}}
+	link := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: silence}}
 	if err := netlink.LinkAdd(link); err != nil {
 		return fmt.Errorf("add interface: %w", err)
+	}
+	if err := netlink.LinkSetARPOff(link); err != nil {
+		return fmt.Errorf("set ARP off: %w", err)
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("set interface up: %w", err)
 	}
-	_, all, err := netlinkNet(clusterRange)
+	_, all, err := net.ParseCIDR(clusterRange)
 	if err != nil {
 		return err
 	}
@@ -129,7 +132,7 @@ func (l *Lab) Close() error {
 
 // grant gives the auditor its rights and writes its kubeconfig.
 func (l *Lab) grant(ctx context.Context) error {
-	objects, err := documents(l.options.Role)
+	objects, err := documents(l.options.Role, 0)
 	if err != nil {
 		return fmt.Errorf("read role: %w", err)
 	}

@@ -2,7 +2,9 @@ package seed
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -154,26 +156,36 @@ func decode(name string, data []byte, by time.Duration, into any) error {
 }
 
 func (s *Seeding) objects(name string, data []byte, by time.Duration) error {
-	documents := yaml.NewDecoder(strings.NewReader(string(data)))
-	for {
+	all, err := documents(string(data), by)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	s.Objects = append(s.Objects, all...)
+	return nil
+}
+
+// documents reads the objects of a manifest, with their times moved.
+func documents(text string, by time.Duration) ([]Object, error) {
+	var all []Object
+	for d := yaml.NewDecoder(strings.NewReader(text)); ; {
 		var v any
-		err := documents.Decode(&v)
+		err := d.Decode(&v)
 		switch {
-		case err != nil && err.Error() == "EOF":
-			return nil
+		case errors.Is(err, io.EOF):
+			return all, nil
 		case err != nil:
-			return fmt.Errorf("%s: %w", name, err)
+			return nil, err
 		case v == nil:
 			continue
 		}
-		plain, err := json.Marshal(moved(v, by))
+		plain, err := json.Marshal(moved(v, by)) // so that maps within are plain ones
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return nil, err
 		}
 		var o Object
 		if err := json.Unmarshal(plain, &o); err != nil || o.Text("kind") == "" {
-			return fmt.Errorf("%s: not an object of the API", name)
+			return nil, errors.New("not an object of the API")
 		}
-		s.Objects = append(s.Objects, o)
+		all = append(all, o)
 	}
 }

@@ -149,3 +149,18 @@ func TestObjects(t *testing.T) {
 		t.Errorf("%v", o)
 	}
 }
+
+// Of the role that is shipped every object has its place.
+func TestRoleIsReadWhole(t *testing.T) {
+	data, err := os.ReadFile("../../../../deploy/check-role.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := documents(string(data), 0)
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	if got := all[1].path(); got != "/api/v1/namespaces/kube-system/serviceaccounts/holdfast-check" {
+		t.Error(got)
+	}
+}
