@@ -57,12 +57,20 @@ func (l *Lab) create(ctx context.Context, o Object) error {
 	if err := l.prepare(ctx, o); err != nil {
 		return err
 	}
-	err := l.ask(ctx, http.MethodPost, o.collection(), o, nil)
-	if refusedWith(err, http.StatusConflict) {
+	err := l.ask(ctx, http.MethodGet, o.path(), nil, nil)
+	switch {
+	case err == nil:
 		err = l.ask(ctx, http.MethodPatch, o.path(), o, nil)
+	case refusedWith(err, http.StatusNotFound):
+		err = l.ask(ctx, http.MethodPost, o.collection(), o, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("create %s: %w", o, err)
+	}
+	if o.Text("kind") == "Node" && o.Get("spec", "taints") == nil { // each begins with one, and no kubelet takes it away here
+		if err := l.ask(ctx, http.MethodPatch, o.path(), Object{"spec": map[string]any{"taints": nil}}, nil); err != nil {
+			return fmt.Errorf("make %s ready: %w", o, err)
+		}
 	}
 	if status := o["status"]; status != nil && !o.resource().custom {
 		if err := l.ask(ctx, http.MethodPatch, o.path()+"/status", Object{"status": status}, nil); err != nil {

@@ -77,7 +77,7 @@ func (l *Lab) start(ctx context.Context) error {
 		return err
 	}
 	// One apiserver is asked by the address that any might have.
-	own := l.signer.answering(goodNames, []string{serviceAddress, "127.0.0.1", "10.0.0.100", l.server.Node().IP().String()}, time.Time{})
+	own := l.signer.answering(goodNames, []string{serviceAddress, "127.0.0.1", commonAddress, l.server.Node().IP().String()}, time.Time{})
 	if err := own.write(pki.ServerCert, pki.ServerKey); err != nil {
 		return err
 	}

@@ -139,7 +139,7 @@ func (m *members) connect() error {
 func (m *members) make(ctx context.Context, want []fact.EtcdMember) error {
 	value := "x"
 	if want[0].DBBytes > 1<<30 {
-		value = strings.Repeat("x", 1<<20)
+		value = strings.Repeat("x", 1<<18)
 	}
 	n := 0
 	put := func() error {
@@ -152,9 +152,9 @@ func (m *members) make(ctx context.Context, want []fact.EtcdMember) error {
 	if err := await(ctx, put); err != nil {
 		return fmt.Errorf("await etcd: %w", err)
 	}
-	for len(value) > 1 && n*len(value) < quota*7/8 {
-		if err := put(); err != nil {
-			return fmt.Errorf("fill etcd: %w", err)
+	if len(value) > 1 {
+		if err := m.fill(ctx, put); err != nil {
+			return err
 		}
 	}
 	if want[0].FsyncP99 > 0 {
@@ -170,6 +170,22 @@ func (m *members) make(ctx context.Context, want []fact.EtcdMember) error {
 		}
 	}
 	return nil
+}
+
+// fill writes until the database has grown to where check calls it nearly full.
+func (m *members) fill(ctx context.Context, put func() error) error {
+	for {
+		status, err := m.client.Status(ctx, m.urls[0])
+		if err != nil {
+			return fmt.Errorf("ask for size of etcd: %w", err)
+		}
+		if status.DbSize > quota/100*82 {
+			return nil
+		}
+		if err := put(); err != nil {
+			return fmt.Errorf("fill etcd: %w", err)
+		}
+	}
 }
 
 // enough is how many writes to the disk a member is to have counted, which check wants

@@ -259,6 +259,7 @@ for d in usr bin sbin lib lib64 proc dev; do
 done
 mkdir -p "$root/run/frr" "$root/out" "$root/tmp" "$root/var"
 ln -s ../run "$root/var/run"
+cp -r /etc/passwd /etc/group /etc/pam.d "$root/etc/" # vtysh asks who calls it
 mount --bind "$sockets" "$root/run/frr"
 mount --bind "$out" "$root/out"
 : > "$root/holdfast"
