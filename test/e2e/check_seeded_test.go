@@ -82,6 +82,9 @@ func seeded(t *testing.T, l *seed.Lab, r rule.Rule, twin string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if s.Unmade != "" {
+		return fmt.Sprintf("%-12s %-8s not made: %s", r.ID, twin, s.Unmade)
+	}
 	began := time.Now()
 	result, err := l.Audit(t.Context(), s)
 	line := fmt.Sprintf("%-12s %-8s %-40s %4d ms", r.ID, twin, fmt.Sprint(s.Means()), time.Since(began).Milliseconds())

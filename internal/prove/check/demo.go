@@ -49,6 +49,8 @@ type demoRule struct {
 	Effect string `json:"effect"`
 	// Seeded is by what means a live cluster was given the mistake.
 	Seeded []seed.Means `json:"seeded,omitempty"`
+	// Unmade is why none could; such a rule is in no list of live twins.
+	Unmade string `json:"unmade,omitempty"`
 }
 
 // demoTwins are the rules by what came of them on their own twins. Of healthy ones
@@ -69,7 +71,7 @@ func demonstrate(all []rule.Rule) (demo, error) {
 			return d, err
 		}
 		d.Broken.add(r.ID, broken)
-		d.Rules = append(d.Rules, demoRule{r.ID, r.Group, r.Severity.String(), r.Title, r.Drill, effectOf(broken, r.ID), nil})
+		d.Rules = append(d.Rules, demoRule{r.ID, r.Group, r.Severity.String(), r.Title, r.Drill, effectOf(broken, r.ID), nil, ""})
 		healthy, err := evaluateTwin(all, r.ID, "healthy")
 		if err != nil {
 			return d, err
@@ -124,7 +126,12 @@ func effectOf(r *audit.Report, id string) string {
 
 // verdict is the error of rules that miss their mistake, or cry at what is in order.
 func (d demo) verdict() error {
-	n := len(d.Rules)
+	n := 0
+	for _, r := range d.Rules {
+		if r.Unmade == "" {
+			n++
+		}
+	}
 	if len(d.Broken.Fired) == n && len(d.Healthy.Silent) == n && len(d.Healthy.Fired) == 0 {
 		return nil
 	}
@@ -152,7 +159,10 @@ func labDemo(ctx context.Context, w, tell io.Writer, chosen []rule.Rule, live, a
 	}
 	for _, r := range d.Rules {
 		text := fmt.Sprintf("%-12s %s\n  broken: %s; %s\n  healthy: %s\n", r.ID, r.Title, d.Broken.of(r.ID), r.Effect, d.Healthy.of(r.ID))
-		if len(r.Seeded) > 0 {
+		switch {
+		case r.Unmade != "":
+			text = fmt.Sprintf("%-12s %s\n  not made: %s\n", r.ID, r.Title, r.Unmade)
+		case len(r.Seeded) > 0:
 			text += fmt.Sprintf("  seeded: %v\n", r.Seeded)
 		}
 		if _, err := io.WriteString(w, text); err != nil {

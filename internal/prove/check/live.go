@@ -43,11 +43,14 @@ func demonstrateLive(ctx context.Context, all []rule.Rule, tell io.Writer) (d de
 		one := demoRule{ID: r.ID, Group: r.Group, Severity: r.Severity.String(), Title: r.Title, Drill: r.Drill}
 		for _, twin := range []string{"broken", "healthy"} {
 			began := time.Now()
-			result, means, err := auditSeeded(ctx, l, r.ID, twin)
+			result, s, err := auditSeeded(ctx, l, r.ID, twin)
 			if ctx.Err() != nil {
 				return d, context.Cause(ctx)
 			}
-			one.Seeded = means
+			means := s.Means()
+			if one.Seeded, one.Unmade = means, s.Unmade; s.Unmade != "" {
+				continue
+			}
 			d.judge(&one, twin, result, err)
 			if _, err := fmt.Fprintf(tell, "%-12s %-8s %v %d ms\n", r.ID, twin, means, time.Since(began).Milliseconds()); err != nil {
 				return d, err
@@ -58,18 +61,18 @@ func demonstrateLive(ctx context.Context, all []rule.Rule, tell io.Writer) (d de
 	return d, nil
 }
 
-// auditSeeded makes one twin and audits it.
-func auditSeeded(ctx context.Context, l *seed.Lab, id, twin string) (seed.Result, []seed.Means, error) {
+// auditSeeded makes one twin and audits it, if a lab can make it.
+func auditSeeded(ctx context.Context, l *seed.Lab, id, twin string) (seed.Result, seed.Seeding, error) {
 	files, err := fs.Sub(seeded, "testdata/rules/"+id+"/"+twin)
 	if err != nil {
-		return seed.Result{}, nil, fmt.Errorf("read seeded cluster: %w", err)
+		return seed.Result{}, seed.Seeding{}, fmt.Errorf("read seeded cluster: %w", err)
 	}
 	s, err := seed.Read(files, id, twin, demoTime, time.Now())
-	if err != nil {
-		return seed.Result{}, nil, err
+	if err != nil || s.Unmade != "" {
+		return seed.Result{}, s, err
 	}
 	result, err := l.Audit(ctx, s)
-	return result, s.Means(), err
+	return result, s, err
 }
 
 // judge notes what came of a twin that was made, and what is wrong with that.

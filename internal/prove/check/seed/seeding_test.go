@@ -38,6 +38,10 @@ func TestEveryExampleCanBeSeeded(t *testing.T) {
 	for _, r := range rules.All() {
 		for _, twin := range []string{"broken", "healthy"} {
 			s := example(t, r.ID, twin, recorded)
+			if s.Unmade != "" {
+				t.Logf("%s/%s: %s", r.ID, twin, s.Unmade)
+				continue
+			}
 			if len(s.Means()) == 0 {
 				t.Errorf("%s/%s: nothing to seed", r.ID, twin)
 			}
