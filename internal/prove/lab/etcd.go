@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
+	"github.com/holdfast-ha/holdfast/internal/prove/lab/disk"
 	"github.com/holdfast-ha/holdfast/internal/prove/lab/pki"
 )
 
@@ -45,6 +46,8 @@ type Member struct {
 	files   PKI
 	// elsewhere says that somebody else runs the member; see RunElsewhere.
 	elsewhere atomic.Bool
+	// disk is the member's, nil unless it can be slow.
+	disk *disk.Disk
 
 	clientMu sync.Mutex
 	client   *clientv3.Client
@@ -79,7 +82,11 @@ func (l *Lab) buildClusters() error {
 				return err
 			}
 			name := "etcd-" + c.Name + "-" + n.name
-			cl.members = append(cl.members, &Member{cluster: cl, files: files, program: program{node: n, name: name}})
+			m := &Member{cluster: cl, files: files, program: program{node: n, name: name}}
+			cl.members = append(cl.members, m)
+			if err := m.watchDisk(); err != nil {
+				return err
+			}
 		}
 		for _, m := range cl.members {
 			m.argv = append(slices.Clone(start), m.flags(m.DataDir())...)
@@ -332,6 +339,7 @@ func (m *Member) TLS() (*tls.Config, error) {
 
 func (c *cluster) close() {
 	for _, m := range c.members {
+		m.closeDisk()
 		m.clientMu.Lock()
 		if m.client != nil {
 			_ = m.client.Close()

@@ -81,6 +81,9 @@ type Cluster struct {
 	// and 1 s.
 	Heartbeat time.Duration `json:"heartbeat,omitempty"`
 	Election  time.Duration `json:"election,omitempty"`
+	// SlowDisks makes the disks of members such that [Member.SlowDisk] can slow
+	// each. It costs every sync some tens of microseconds.
+	SlowDisks bool `json:"slow_disks,omitempty" yaml:"slow_disks"`
 }
 
 // MetricsPort is where the cluster's members serve /metrics on 127.0.0.1.

@@ -21,7 +21,13 @@ type Spawner struct {
 }
 
 // NewSpawner starts the thread. Close it after the children are gone.
-func NewSpawner(s *Space) (*Spawner, error) { return newSpawner(s, nil) }
+func NewSpawner(s *Space) (*Spawner, error) { return newSpawner(s, nil, nil) }
+
+// NewSpawnerPrepared is NewSpawner for children that inherit from their thread what
+// prepare does to it, such as a seccomp filter.
+func NewSpawnerPrepared(s *Space, prepare func() error) (*Spawner, error) {
+	return newSpawner(s, nil, prepare)
+}
 
 // NewSpawnerWith starts processes that also have the pid namespace of the
 // process pid and, with mounts, its mount namespace. They get no signal when
@@ -39,10 +45,10 @@ func NewSpawnerWith(s *Space, pid int, mounts bool) (*Spawner, error) {
 			return nil, err
 		}
 	}
-	return newSpawner(s, j)
+	return newSpawner(s, j, nil)
 }
 
-func newSpawner(s *Space, j *join) (*Spawner, error) {
+func newSpawner(s *Space, j *join, prepare func() error) (*Spawner, error) {
 	native() // before anything changes it
 	p := &Spawner{jobs: make(chan func()), joined: j != nil}
 	ready := make(chan error, 1)
@@ -50,6 +56,11 @@ func newSpawner(s *Space, j *join) (*Spawner, error) {
 		err := s.Do(func() error {
 			if err := j.enter(); err != nil {
 				return err
+			}
+			if prepare != nil {
+				if err := prepare(); err != nil {
+					return err
+				}
 			}
 			ready <- nil
 			for job := range p.jobs {
