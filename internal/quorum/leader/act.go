@@ -85,7 +85,7 @@ func (m *mover) move(ctx context.Context, move Move) moveResult {
 
 // stillLeads re-reads the own status: the plan holds in one term only.
 func (m *mover) stillLeads(ctx context.Context, move Move) (etcd.Status, error) {
-	one, cancel := context.WithTimeout(ctx, statusTimeout)
+	one, cancel := context.WithTimeout(ctx, m.obs.statusPatience())
 	defer cancel()
 	s, err := m.own.Status(one)
 	if err != nil {

@@ -69,6 +69,8 @@ type Agent struct {
 	quiet   time.Duration // since when few proposals were pending; 0: they were not
 	// unmeasured says that nobody can tell how many are.
 	unmeasured bool
+	// slow is how long readings have said that the own disk is slow.
+	slow streak
 }
 
 // New prepares an agent. settings must be complete. ready, if not nil, hears
@@ -335,8 +337,9 @@ func (a *Agent) readLoad(ctx context.Context) {
 	}
 	if err != nil {
 		a.cond.set(condDisk, nil, "") // nothing is known about it any more
+		a.obs.slowDisk(0)
 		a.mu.Lock()
-		a.quiet, a.unmeasured = 0, true
+		a.quiet, a.unmeasured, a.slow = 0, true, streak{}
 		a.mu.Unlock()
 		a.lastLoad = etcd.Load{}
 		return
@@ -353,10 +356,16 @@ func (a *Agent) noteLoad(last, load etcd.Load) {
 	if fsync > 0 {
 		a.obs.setFsync(fsync)
 	}
+	slow := time.Duration(0) // also without a single fsync since the last reading
+	if a.cfg.MaxFsync > 0 && fsync > a.cfg.MaxFsync {
+		slow = fsync
+	}
+	a.obs.slowDisk(slow)
 	a.cond.set(condDisk, a.diskTrouble(fsync, last, load), "the disk of the own member holds the cluster up")
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.unmeasured = false
+	a.slow = a.slow.see(a.clock(), slow > 0)
 	switch {
 	case load.Pending > fewPending:
 		a.quiet = 0

@@ -112,6 +112,9 @@ func Decide(cfg Config, st State, snap Snapshot) (State, Plan) {
 		return st, Plan{Refused: refusal}
 	}
 	if !slices.Contains(v.lost, true) {
+		if p := v.planRelief(cfg, st, snap); p.Target != 0 {
+			return st, p
+		}
 		return st, v.planReturn(cfg, st, snap)
 	}
 	return st, v.planRescue(cfg, st, snap)
@@ -136,10 +139,14 @@ func Confirm(cfg Config, st State, snap Snapshot, m Move) Refusal {
 		return MembershipChanging
 	case v.unfit[c] != "":
 		return v.unfit[c]
-	case !v.better(c, 0) && (slices.Contains(v.lost, true) || v.rows[c].Zone != cfg.Preferred || cfg.Preferred == ""):
+	case v.better(c, 0):
+		return ""
+	case slices.Contains(v.lost, true):
 		return NoBetter
+	case v.relieves(c, cfg, snap), cfg.Preferred != "" && v.rows[c].Zone == cfg.Preferred:
+		return ""
 	}
-	return ""
+	return NoBetter
 }
 
 // observe takes in what matters to every agent, leader or not.

@@ -55,6 +55,9 @@ type observer struct {
 	changedAt    time.Duration // last change; 0 with everChanged false
 	everChanged  bool
 	watches      map[MemberID]*running
+	// answeredAt is when the own member last answered, and patience how much later
+	// it still counts as one that does; see slowDisk.
+	answeredAt, patience time.Duration
 }
 
 // running is a watch and the agent beside the same peer.
@@ -84,6 +87,9 @@ func (o *observer) poll(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	if err != nil && o.patient() {
+		return
+	}
 	o.cond.set(condOwnMember, err, "etcd beside this agent does not answer; is it running, and is etcd.endpoints its client URL? the agent keeps watching")
 	if err == nil {
 		o.cond.set(condVersion, supported(s.Version), "upgrade etcd; moves are made all the same")
@@ -107,7 +113,7 @@ func (o *observer) update(r Row, s etcd.Status, err error) Row {
 	if err != nil {
 		return r
 	}
-	o.noSpace = s.NoSpace
+	o.noSpace, o.answeredAt = s.NoSpace, o.clock()
 	if r.Cluster != 0 && r.Cluster != s.Cluster && o.reborn != nil {
 		// etcd began anew at this address. Revisions begin anew with it, and a
 		// watch from an old one would wait for the new cluster to catch up.
@@ -236,6 +242,35 @@ func (o *observer) current() Row {
 		r.Links[id] = run.watch.link()
 	}
 	return r
+}
+
+// mostPatience bounds how long silence of the own member is put down to its disk.
+const mostPatience = 3 * time.Second
+
+// slowDisk says how long a sync of the own disk takes, 0 where it is not slow. Since
+// 3.6 a status waits for the commit of the backend, which is two syncs: a leader with
+// a slow disk is silent for most of the time, and leads all the same.
+func (o *observer) slowDisk(sync time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.patience = 0
+	if sync > 0 {
+		o.patience = min(2*sync+statusTimeout, mostPatience)
+	}
+}
+
+// patient says that the own member has answered not long ago, for its disk.
+func (o *observer) patient() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.row.Reachable && o.clock()-o.answeredAt < o.patience
+}
+
+// statusPatience is how long the own member may take for a status.
+func (o *observer) statusPatience() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return max(statusTimeout, o.patience)
 }
 
 // setFsync records the disk's recent latency.

@@ -28,6 +28,11 @@ type Config struct {
 	// MaxFsync is the slowest disk a target may have. Half an election
 	// timeout (1 s): slower, and it would lose leadership again.
 	MaxFsync time.Duration
+	// SlowFor is how long readings in a row have to say that the leader's own disk is
+	// slower than MaxFsync until leadership leaves it; 0 is never. Readings are 10 s
+	// apart, give or take a twentieth, so three of them: a blip is in one, or in two
+	// if it falls between them.
+	SlowFor time.Duration
 	// MaxLoss is the loss from which a link that is up does not count as
 	// seen. Raft suffers from 20 %.
 	MaxLoss float64
@@ -72,6 +77,7 @@ func Default() Config {
 		Transit:         5 * time.Second,
 		CatchUp:         5000,
 		MaxFsync:        500 * time.Millisecond,
+		SlowFor:         15 * time.Second,
 		MaxLoss:         0.2,
 		MembershipHold:  10 * time.Second,
 		PenaltyHalfLife: 30 * time.Second,
@@ -93,5 +99,6 @@ func Seed() Config {
 	c := Default()
 	c.Settle = 15 * time.Second
 	c.Hold = 2 * time.Minute
+	c.SlowFor = 0 // disks play no part in it
 	return c
 }

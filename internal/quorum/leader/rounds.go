@@ -95,7 +95,7 @@ func (a *Agent) snapshot() Snapshot {
 	own := a.ownRow()
 	peers, stood := a.obs.membership()
 	a.mu.Lock()
-	quiet := time.Duration(0)
+	quiet, slow := time.Duration(0), a.slow.length()
 	now := a.clock()
 	switch {
 	case a.unmeasured:
@@ -112,7 +112,7 @@ func (a *Agent) snapshot() Snapshot {
 	own.Name = names[own.Member]
 	return Snapshot{
 		Now: now, Self: own.Member, Own: own, Rows: a.registry.at(now), Voters: all, VotersChanged: stood,
-		Penalty: a.registry.newest(), PenaltyKnown: a.record.known(own.Term), QuietFor: quiet,
+		Penalty: a.registry.newest(), PenaltyKnown: a.record.known(own.Term), QuietFor: quiet, SlowFor: slow,
 		Unrecorded: a.obs.unrecorded(),
 	}
 }

@@ -112,6 +112,9 @@ type Snapshot struct {
 	// instead. An agent that starts in such a time cannot know of records that
 	// were never stored, and counts its start as a move.
 	Unrecorded bool
+	// SlowFor is how long readings in a row have said that the own disk is slower
+	// than MaxFsync, from the first of them to the last; 0 when the last did not.
+	SlowFor time.Duration
 	// QuietFor is how long the own member has had few proposals pending.
 	QuietFor time.Duration
 }

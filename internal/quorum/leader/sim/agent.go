@@ -15,6 +15,7 @@ const (
 	fall, rise   = 4, 10
 	pollEvery    = 250 * time.Millisecond
 	publishEvery = 5 * time.Second
+	readEvery    = 10 * time.Second
 	// callDeadline bounds MoveLeader.
 	callDeadline = 5 * time.Second
 )
@@ -51,6 +52,7 @@ type agent struct {
 	boot    uint32
 	seq     uint32
 	offset  time.Duration // its monotonic clock minus the world's
+	bootAt  time.Duration // by the world's clock
 	// stopped is how long that clock last stood still, until stoppedAt.
 	stopped, stoppedAt time.Duration
 
@@ -109,7 +111,7 @@ func (w *World) bootAgent(i int) {
 	a.reset(w, i)
 	a.up, a.boot, a.expired = true, boot, expired
 	a.act, a.publishes, a.decides = gens[0], gens[1], gens[2]
-	a.offset = w.between(0, 24*time.Hour) - w.now
+	a.offset, a.bootAt = w.between(0, 24*time.Hour)-w.now, w.now
 	a.lead, a.votersAt = -1, never
 	for j := range w.n {
 		a.filters[j] = hysteresis.Filter{Fall: fall, Rise: rise}

@@ -175,10 +175,15 @@ func (w *World) applyState(f Fault) {
 	case Slow:
 		m.slow = true
 	case Stall:
-		m.stall = true
+		if !m.stall {
+			m.stall, m.stallAt = true, w.now
+		}
 	case Alarm:
 		m.alarm = true
 	case Cure:
+		if m.stall {
+			m.curedAt = w.now
+		}
 		m.slow, m.stall, m.alarm, a.mute, a.expired = false, false, false, false, false
 	case Expire:
 		a.expired = true

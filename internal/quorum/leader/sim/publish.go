@@ -143,10 +143,10 @@ func (w *World) arrange(i int) leader.Snapshot {
 	s := &a.snap
 	s.Now, s.Self = a.clock(w), id(i)
 	s.Penalty, s.PenaltyKnown = a.seen, a.readTerm == a.term && a.term != 0
-	s.Unrecorded, s.QuietFor = w.full(), time.Minute
+	s.Unrecorded, s.QuietFor, s.SlowFor = w.full(), time.Minute, w.slowFor(i)
 	s.Own = leader.Row{
 		Member: id(i), Cluster: clusterA, Name: w.name(i), Zone: w.zone(i), Reachable: a.reachable && m.serving,
-		Term: a.term, Index: w.entriesOf(i), Applied: w.entriesOf(i), Learner: !m.voter, Links: a.own,
+		Term: a.term, Index: w.entriesOf(i), Applied: w.entriesOf(i), Learner: !m.voter, Links: a.own, Fsync: w.fsync(m.stall),
 	}
 	clear(s.Rows)
 	if a.lead >= 0 {
@@ -205,9 +205,7 @@ func (w *World) open(have *received, now time.Duration) leader.Row {
 	if r.alarm {
 		out.Alarms = noSpace
 	}
-	if r.stall {
-		out.Fsync = time.Second
-	}
+	out.Fsync = w.fsync(r.stall)
 	for k := range w.n {
 		if k != j {
 			l := r.links[k]
@@ -216,6 +214,30 @@ func (w *World) open(have *received, now time.Duration) leader.Row {
 		}
 	}
 	return out
+}
+
+// fsync is what a reading says of a disk.
+func (w *World) fsync(stall bool) time.Duration {
+	switch {
+	case w.shape.NoMetrics:
+		return 0
+	case stall:
+		return time.Second
+	}
+	return time.Millisecond
+}
+
+// slowFor is how long readings in a row have told agent i that its disk is slow.
+// They come every ten seconds from its start on, so they begin in the middle of what
+// they tell of.
+func (w *World) slowFor(i int) time.Duration {
+	a, m := &w.agents[i], &w.members[i]
+	if !m.stall || !m.up || w.shape.NoMetrics {
+		return 0
+	}
+	first := (max(m.stallAt, a.bootAt) - a.bootAt + readEvery - 1) / readEvery
+	last := (w.now - a.bootAt) / readEvery
+	return max(0, last-max(first, 1)) * readEvery
 }
 
 var noSpace = []string{"NOSPACE"}

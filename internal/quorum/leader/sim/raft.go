@@ -20,8 +20,10 @@ type member struct {
 	entries uint64
 
 	slow  bool // takes long to catch up
-	stall bool // slow disk
-	alarm bool
+	stall bool // slow disk, since stallAt
+	// stallAt is when it became slow for the last time, curedAt when it ceased to be.
+	stallAt, curedAt time.Duration
+	alarm            bool
 
 	// deaf says that its leader is silent since deafAt and its timer runs.
 	deaf   bool

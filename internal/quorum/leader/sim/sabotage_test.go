@@ -21,6 +21,8 @@ func TestSabotage(t *testing.T) {
 		{"damping from the record", func(c *leader.Config) { c.MoveWithin = -time.Second }, "after the last move"},
 		{"never settles", func(c *leader.Config) { c.Settle = time.Hour }, "calm, and"},
 		{"no row is fresh", func(c *leader.Config) { c.Fresh = 0 }, "calm, and"},
+		{"leaves a disk at a blip", func(c *leader.Config) { c.SlowFor = 1 }, "without a cause"},
+		{"never leaves a slow disk", func(c *leader.Config) { c.SlowFor = time.Hour }, "its disk is slow"},
 		{"no wait at all", func(c *leader.Config) { c.Settle, c.LostFor, c.Transit = 0, 0, 0 }, "without a cause"},
 	}
 	for _, test := range tests {

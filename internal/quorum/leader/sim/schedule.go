@@ -58,6 +58,7 @@ func randomShape(rng *rand.Rand) Shape {
 	s.Lost = []float64{0, 0, 0.1, 0.3}[rng.IntN(4)]
 	s.Late = []float64{0, 0, 0.05, 0.3}[rng.IntN(4)]
 	s.NoClients, s.NoMesh = rng.IntN(4) == 0, rng.IntN(4) == 0
+	s.NoMetrics = rng.IntN(8) == 0
 	return s
 }
 
@@ -100,6 +101,13 @@ var weights = []struct {
 	}},
 	{1, single(Slow, Cure)},
 	{1, single(Stall, Cure)},
+	{2, func(w *World, at time.Duration, a, b int, hold time.Duration) { // the leader's disk, or all of a storage
+		w.Inject(at, Fault{Do: Stall, A: w.shape.Leader})
+		if hold%3 == 0 {
+			w.Inject(at+w.between(0, 30*time.Second), Fault{Do: Stall, A: b})
+		}
+		w.Inject(at+hold, Fault{Do: Cure, A: w.shape.Leader})
+	}},
 	{1, single(Alarm, Cure)},
 	{2, single(Expire, Cure)},
 	{1, single(Mute, Cure)},

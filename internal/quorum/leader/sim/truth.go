@@ -141,7 +141,8 @@ func (t *truth) planned(w *World, i int, move leader.Move, snap leader.Snapshot)
 		}
 	}
 	home := certain == len(snap.Voters) && w.prefers(index(move.Target))
-	if certain <= possible && !home {
+	relief := certain == len(snap.Voters) && snap.SlowFor >= w.shape.Config.SlowFor && w.shape.Config.SlowFor > 0
+	if certain <= possible && !home && !relief {
 		w.breach("%s plans to move to %s, which sees %d voters where the leader sees %d", w.name(i), w.name(index(move.Target)), certain, possible)
 	}
 }
@@ -192,6 +193,9 @@ func (t *truth) called(w *World, l, c int) {
 	if w.prefers(c) && w.now-t.whole.last(w.now, l, c) <= allowed {
 		return
 	}
+	if w.now-t.whole.last(w.now, l, c) <= allowed && w.relieved(l, c, allowed) {
+		return
+	}
 	if w.now-t.better.last(w.now, l, c) > allowed {
 		t.Idle++
 	}
@@ -204,6 +208,17 @@ func (t *truth) called(w *World, l, c int) {
 		w.breach("%s moves to %s, which reaches %d where the leader reaches %d, %s after the last change",
 			w.name(l), w.name(c), w.known(c, l), w.known(l, l), w.now-t.stable)
 	}
+}
+
+// relieved says that the disk of l has been slow for as long as the rule asks, not
+// much longer ago than allowed, and that of c has been fast.
+func (w *World) relieved(l, c int, allowed time.Duration) bool {
+	from, to := w.members[l].stallAt, w.now
+	if !w.members[l].stall {
+		to = w.members[l].curedAt
+	}
+	long := w.shape.Config.SlowFor > 0 && from != never && to-from >= w.shape.Config.SlowFor && w.now-to <= allowed
+	return long && (!w.members[c].stall || w.now-w.members[c].stallAt <= allowed)
 }
 
 // known is how many voters i reaches of those that can be known to live: they
@@ -250,6 +265,7 @@ func (w *World) CheckCalm() {
 	if l < 0 || !w.leads(l) || !w.agents[l].up || !w.members[l].serving {
 		return
 	}
+	w.checkRelief(l)
 	sees := w.counted(l)
 	for c := range w.n {
 		if c == l || !w.fit(l, c) || w.counted(c) <= sees {
@@ -261,6 +277,25 @@ func (w *World) CheckCalm() {
 					w.name(l), w.agents[l].refused, w.name(x), w.name(c), w.counted(c), sees)
 				return
 			}
+		}
+	}
+}
+
+// checkRelief judges the end of a schedule: a leader with a slow disk does not go on
+// leading while one with a fast disk could that sees every voter, and nobody is lost.
+func (w *World) checkRelief(l int) {
+	if !w.members[l].stall || w.now-w.members[l].stallAt < w.shape.Config.SlowFor+3*readEvery || w.shape.Config.SlowFor == 0 || w.shape.NoMetrics {
+		return
+	}
+	for x := range w.n {
+		if m := &w.members[x]; m.voter && w.runs(x) && m.lead < 0 {
+			return
+		}
+	}
+	for c := range w.n {
+		if c != l && w.fit(l, c) && w.counted(c) == w.voters() {
+			w.breach("calm, and %s still leads (%s) though its disk is slow, and that of %s is not, which sees everybody", w.name(l), w.agents[l].refused, w.name(c))
+			return
 		}
 	}
 }

@@ -32,6 +32,8 @@ type Shape struct {
 	Lost, Late float64
 	// NoClients closes the client ports between sites, NoMesh the agents' own.
 	NoClients, NoMesh bool
+	// NoMetrics keeps agents from reading how long disks take.
+	NoMetrics bool
 }
 
 // World is one simulated cluster with its network, members and agents.
@@ -73,7 +75,7 @@ func (w *World) Reset(shape Shape, rng *rand.Rand) {
 	w.truth.reset()
 	for i := range w.n {
 		w.members[i] = member{
-			up: true, voter: i < w.n-shape.Learners, lead: int8(shape.Leader), term: 2, synced: true, serving: true,
+			up: true, voter: i < w.n-shape.Learners, lead: int8(shape.Leader), term: 2, synced: true, serving: true, stallAt: never, curedAt: never,
 		}
 		w.agents[i].reset(w, i)
 	}
