@@ -46,6 +46,8 @@ type engine struct {
 	watchers   *watchers
 	// links are those that a fault has made worse, as they were.
 	links map[string]lab.Link
+	// syncs are what members said of their disks when the first slow one was made.
+	syncs map[scenario.Process]lab.Syncs
 	// router is that of an address that is announced.
 	router *lab.Router
 	// macs maps the MAC addresses of those that may hold an address to their names.

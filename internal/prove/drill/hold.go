@@ -128,6 +128,9 @@ func (e *engine) inject(ctx context.Context, a action) error {
 	if err := e.powerOff(ctx, a.step.Off); err != nil {
 		return fmt.Errorf("inject %s: %w", a.name(), err)
 	}
+	if err := e.slowDisks(ctx, a.step); err != nil {
+		return fmt.Errorf("inject %s: %w", a.name(), err)
+	}
 	fault.Verified = true
 	return nil
 }
@@ -284,6 +287,9 @@ func (e *engine) revive(ctx context.Context, s scenario.Step) error {
 		if err := e.each(t, func(p scenario.Process) error { return e.apiservers[p.Site].Attach(ctx) }); err != nil {
 			return err
 		}
+	}
+	if err := e.cureDisks(ctx, s); err != nil {
+		return err
 	}
 	for _, t := range s.Pause {
 		if err := e.each(t, e.resume); err != nil {

@@ -31,7 +31,7 @@ func labSpec(c *scenario.Case, agents bool, peer, dir string) (lab.Spec, error) 
 	}
 	spec.Etcd = nil
 	for _, k := range c.Clusters {
-		spec.Etcd = append(spec.Etcd, lab.Cluster{Name: k.Name, Sites: k.Sites, ClientPort: k.ClientPort, PeerPort: k.PeerPort, Heartbeat: k.Heartbeat, Election: k.Election})
+		spec.Etcd = append(spec.Etcd, lab.Cluster{Name: k.Name, Sites: k.Sites, ClientPort: k.ClientPort, PeerPort: k.PeerPort, Heartbeat: k.Heartbeat, Election: k.Election, SlowDisks: c.HasSlowDisks()})
 	}
 	if c.HasPair() {
 		if peer == "" {

@@ -98,6 +98,8 @@ func (a action) kind() string {
 		return "freeze"
 	case len(a.step.Delete) > 0:
 		return "delete"
+	case len(a.step.SlowDisk) > 0:
+		return "slow-disk"
 	case len(a.step.Claim)+len(a.step.GiveUp) > 0:
 		return "claim"
 	}
@@ -116,7 +118,7 @@ func (a action) detail() string {
 	for _, v := range []struct {
 		verb    string
 		targets []string
-	}{{"kill", a.step.Kill}, {"pause", a.step.Pause}, {"stop", a.step.Stop}, {"take the etcd member from", a.step.Unready}, {"power off", a.step.Off}, {"release", a.step.Release}, {"drain", a.step.Drain}, {"freeze pod", a.step.Freeze}, {"delete pod", a.step.Delete}, {"claim for", a.step.Claim}, {"claim, and give writes up, for", a.step.GiveUp}} {
+	}{{"kill", a.step.Kill}, {"pause", a.step.Pause}, {"stop", a.step.Stop}, {"take the etcd member from", a.step.Unready}, {"power off", a.step.Off}, {"release", a.step.Release}, {"drain", a.step.Drain}, {"freeze pod", a.step.Freeze}, {"delete pod", a.step.Delete}, {"make every sync take " + a.step.Sync.String() + " on", a.step.SlowDisk}, {"claim for", a.step.Claim}, {"claim, and give writes up, for", a.step.GiveUp}} {
 		if len(v.targets) > 0 {
 			parts = append(parts, v.verb+" "+strings.Join(v.targets, ", "))
 		}
@@ -143,7 +145,7 @@ func (a action) struck(c *scenario.Case) (links []report.Link, sites []string) {
 	for _, pod := range slices.Concat(a.step.Freeze, a.step.Delete) {
 		sites = append(sites, c.SiteOfPod(pod))
 	}
-	for _, target := range slices.Concat(a.step.Kill, a.step.Pause, a.step.Stop, a.step.Unready, a.step.Release) {
+	for _, target := range slices.Concat(a.step.Kill, a.step.Pause, a.step.Stop, a.step.Unready, a.step.SlowDisk, a.step.Release) {
 		procs, _ := c.Resolve(target) // validated with the scenario
 		for _, p := range procs {
 			if !slices.Contains(sites, p.Site) {

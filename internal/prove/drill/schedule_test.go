@@ -56,6 +56,7 @@ func TestDetailAndStruck(t *testing.T) {
 	}{
 		{"partial-split", "cut a-b", []report.Link{{From: "a", To: "b"}}, nil},
 		{"one-way", "cut a>b", []report.Link{{From: "a", To: "b", OneWay: true}}, nil},
+		{"slow-disk", "make every sync take 700ms on main/a", nil, []string{"a"}},
 		{"site-loss", "cut b; kill b", []report.Link{{From: "b", To: "a"}, {From: "b", To: "c"}}, []string{"b"}},
 	} {
 		c := mustCase(t, tc.scenario, "main")

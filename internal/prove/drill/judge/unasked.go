@@ -61,7 +61,7 @@ func (j *run) strikes(f record.Fault, process scenario.Process) bool {
 		if f.Name != step.Name && !isRound(f.Name, step.Name) {
 			continue
 		}
-		for _, target := range slices.Concat(step.Kill, step.Pause, step.Stop, step.Unready, step.Off) {
+		for _, target := range slices.Concat(step.Kill, step.Pause, step.Stop, step.Unready, step.SlowDisk, step.Off) {
 			procs, _ := j.rec.Case.Resolve(target) // validated with the scenario
 			if slices.Contains(procs, process) {
 				return true

@@ -86,6 +86,7 @@ const (
 	KindMoveFailed = "move-failed"    // it could not
 	KindExit       = "exit"           // a child process ended by itself
 
+	KindDisk    = "disk"              // how long a sync took on each member; keys are their names
 	KindReady   = "apiserver-ready"   // an apiserver's /readyz says 200; key apiserver
 	KindUnready = "apiserver-unready" // it does not; keys apiserver, reason
 	KindGraded  = "backend-graded"    // a balancer graded a backend; keys backend, from, to, reason

@@ -133,6 +133,7 @@ func possible(f scenario.Step) error {
 		{"off", len(f.Off) > 0},
 		{"release", len(f.Release) > 0},
 		{"drain", len(f.Drain) > 0},
+		{"slowDisk", len(f.SlowDisk) > 0},
 		{"claim", len(f.Claim) > 0},
 		{"giveUp", len(f.GiveUp) > 0},
 		{"freeze", len(f.Freeze) > 0},

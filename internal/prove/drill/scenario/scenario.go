@@ -130,6 +130,10 @@ type Step struct {
 	// Unready names apiservers ("apiserver/b") that lose their etcd member and
 	// nothing else: they run and listen, and /readyz fails.
 	Unready []string `yaml:"unready,omitempty"`
+	// SlowDisk names members ("main/b") of whose disk every sync takes at least Sync,
+	// and nothing else takes longer.
+	SlowDisk []string      `yaml:"slowDisk,omitempty"`
+	Sync     time.Duration `yaml:"sync,omitempty"`
 	// Off names nodes that lose their power: every frame at their port is dropped,
 	// their processes are killed, and what comes back has forgotten the addresses
 	// and rules that it had.

@@ -13,7 +13,7 @@ func TestEmbeddedScenariosParse(t *testing.T) {
 		"bgp-agent-restarted", "bgp-apiserver-killed", "bgp-drain", "bgp-node-dead",
 		"cut-established", "cut-new", "etcd-headless", "flap", "nat-asymmetric", "one-way", "orphan-zone",
 		"pair-agent-killed", "pair-arbiter-down", "pair-arbiter-down-then-loss", "pair-blind-site", "pair-both-down", "pair-double-failure",
-		"pair-frozen-leader", "pair-planned", "pair-site-cut", "pair-site-loss", "partial-split", "partial-split-kubernetes", "sharded-store", "site-loss", "slices-agent-killed",
+		"pair-frozen-leader", "pair-planned", "pair-site-cut", "pair-site-loss", "partial-split", "partial-split-kubernetes", "sharded-store", "site-loss", "slices-agent-killed", "slow-disk",
 		"vip-agent-frozen", "vip-agent-killed", "vip-api-down", "vip-apiserver-dead", "vip-apiserver-hung", "vip-balance-pair", "vip-etcd-stalls", "vip-handover",
 		"vip-lease-cut", "vip-node-returns", "vip-node-silent", "witness-loss", "zonal-gateway", "zone-last-endpoint",
 	}
@@ -170,7 +170,7 @@ func TestMistakesGetOneLine(t *testing.T) {
 		{"variant twice", "leaders: {main: a}}]", "leaders: {main: a}}, {name: main, leaders: {main: b}}]", `x.yaml: variants[1].name: "main" is given twice; rename one`},
 		{"late origin", "{name: f,", "{name: f, at: 3s,", `x.yaml: variants[0]: faults[0].at: 3s; the first fault is the origin of time, write at: 0s or leave it out`},
 		{"endless flap", "{name: f,", "{name: f, for: 4s, every: 4s,", `x.yaml: variants[0]: faults[0]: every: 4s with for: 4s never heals; choose a for: that is shorter`},
-		{"nothing broken", "cuts: [{from: a, to: b}]", "cuts: []", `x.yaml: variants[0]: faults[0]: f: breaks nothing; give cuts, slow, kill, pause, stop, unready, off, release, drain, freeze, delete, claim or giveUp`},
+		{"nothing broken", "cuts: [{from: a, to: b}]", "cuts: []", `x.yaml: variants[0]: faults[0]: f: breaks nothing; give cuts, slow, kill, pause, stop, unready, off, release, drain, freeze, delete, slowDisk, claim or giveUp`},
 		{"short hold", "title: Small", "title: Small\nphases: {hold: 10ms}", `x.yaml: variants[0]: phases.hold: 10ms is out of range; choose 1s to 1h`},
 		{"hold shorter than its window", "role: clean", "role: affected, window: takeover}]\nphases: {hold: 6s}\ncompare: {tolerance: 1s}\npaths: [{sites: [a]", `x.yaml: variants[0]: phases.hold: 6s is shorter than 6.786s, which is a second more than the window takeover of expect[0]`},
 		{"no product", "role: clean}]", "role: clean}]\npaths: [{sites: [a], kinds: [put], modes: [new]}, {sites: [a], kinds: [get], modes: [reused]}]", `x.yaml: variants[0]: paths: two sets meet at client a asking main in site a; merge them into one with all kinds and modes`},

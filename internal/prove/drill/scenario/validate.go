@@ -164,8 +164,8 @@ func (c *Case) checkStep(f Step) error {
 		return fmt.Errorf("for, every: %s, %s; durations are not negative", f.For, f.Every)
 	case f.Every > 0 && (f.For == 0 || f.For >= f.Every):
 		return fmt.Errorf("every: %s with for: %s never heals; choose a for: that is shorter", f.Every, f.For)
-	case len(f.Cuts)+len(f.Slow)+len(f.Kill)+len(f.Pause)+len(f.Stop)+len(f.Unready)+len(f.Off)+len(f.Release)+len(f.Drain)+len(f.Freeze)+len(f.Delete)+len(f.Claim)+len(f.GiveUp) == 0:
-		return fmt.Errorf("%s: breaks nothing; give cuts, slow, kill, pause, stop, unready, off, release, drain, freeze, delete, claim or giveUp", f.Name)
+	case len(f.Cuts)+len(f.Slow)+len(f.Kill)+len(f.Pause)+len(f.Stop)+len(f.Unready)+len(f.Off)+len(f.Release)+len(f.Drain)+len(f.Freeze)+len(f.Delete)+len(f.SlowDisk)+len(f.Claim)+len(f.GiveUp) == 0:
+		return fmt.Errorf("%s: breaks nothing; give cuts, slow, kill, pause, stop, unready, off, release, drain, freeze, delete, slowDisk, claim or giveUp", f.Name)
 	}
 	for i, cut := range f.Cuts {
 		if err := c.checkCut(cut); err != nil {
@@ -186,6 +186,9 @@ func (c *Case) checkStep(f Step) error {
 		return err
 	}
 	if err := c.checkStruckPods(f); err != nil {
+		return err
+	}
+	if err := c.checkSlowDisk(f); err != nil {
 		return err
 	}
 	return c.checkUnready(f.Unready)

@@ -116,6 +116,10 @@ type Timers struct {
 	Kept bool
 	// Slack is Margin for the balancer, whose promises leave some already.
 	Slack time.Duration
+	// DiskSync is how long a sync of a slow disk takes, DiskRead the agent's time between
+	// two readings of how long, and DiskSlow its wait while they say that the disk of
+	// the leader is slow.
+	DiskSync, DiskRead, DiskSlow time.Duration
 	// Margin is what a shared machine with two cores may add by scheduling
 	// and fsync; the measured worst of the parts is below it.
 	Margin time.Duration
@@ -133,6 +137,8 @@ func DefaultTimers() Timers {
 		Retry:    500 * time.Millisecond,
 		Interval: DefaultInterval,
 		Margin:   1500 * time.Millisecond,
+
+		DiskRead: 10*time.Second + 500*time.Millisecond, DiskSlow: 15 * time.Second,
 
 		Move: 1500 * time.Millisecond, Reset: 2500 * time.Millisecond, Reconnect: 300 * time.Millisecond,
 		EtcdCheck: defaultEtcdCheck, Serve: time.Second, Start: 15 * time.Second, Slack: 500 * time.Millisecond,
@@ -178,6 +184,7 @@ var windows = map[string]func(Timers) Window{
 	"etcd-balance": leaderless,
 
 	"kept-silent": keptSilent,
+	"disk-left":   diskLeft,
 
 	"vip-silent":      silent,
 	"vip-silent-peer": silentPeer,
@@ -298,6 +305,7 @@ func (c *Case) TimersOf(cluster string) Timers {
 	for _, f := range c.Faults {
 		t.Period = max(t.Period, f.Every)
 		t.Down = max(t.Down, f.For)
+		t.DiskSync = max(t.DiskSync, f.Sync)
 		if slices.Contains(f.Kill, "agent:"+AgentArbiter+"/"+c.Pair.Site) {
 			t.Arbiter = f.At + f.For
 		}

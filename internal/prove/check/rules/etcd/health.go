@@ -66,7 +66,7 @@ var slowDisk = rule.Rule{
 	Why: "Every write waits for the disks of a quorum. A leader whose disk stalls for an election timeout loses its role; leases are not " +
 		"renewed meanwhile, controllers restart, and an address held by a lease moves.",
 	Remedy: "give etcd a disk of its own, and look at wal_fsync_duration of all members",
-	Drill:  "vip-etcd-stalls",
+	Drill:  "slow-disk",
 	Check:  checkDisk,
 }
 
