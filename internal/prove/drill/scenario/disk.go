@@ -25,7 +25,7 @@ func (c *Case) checkSlowDisk(f Step) error {
 		return fmt.Errorf("sync: %s; choose %s to %s", f.Sync, leastSync, mostSync)
 	}
 	if c.HasPair() {
-		return fmt.Errorf("slowDisk: the agents of a pair start its members; drill the disk of a cluster without pair:")
+		return fmt.Errorf("slowDisk: the agents of a pair start its members; drill the disk of a cluster that has no pair")
 	}
 	for _, target := range f.SlowDisk {
 		procs, err := c.Resolve(target)
