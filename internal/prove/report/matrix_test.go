@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -144,10 +143,7 @@ func TestMatrixJUnitIsNotGreen(t *testing.T) {
 
 // A real browser reads verdict and table, follows no script and asks nobody.
 func TestMatrixInChromium(t *testing.T) {
-	browser, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("chromium is missing: install the package chromium")
-	}
+	chromium := browser(t)
 	dir := t.TempDir()
 	if err := (Directory{dir}).WriteMatrix(demoMatrix()); err != nil {
 		t.Fatal(err)
@@ -155,16 +151,9 @@ func TestMatrixInChromium(t *testing.T) {
 	page := "file://" + filepath.Join(dir, MatrixHTMLFile)
 	shot := filepath.Join(dir, "shot.png")
 	open := func(args ...string) string {
-		cmd := exec.CommandContext(t.Context(), browser, append([]string{
-			"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--user-data-dir=" + filepath.Join(dir, "profile"), "--window-size=1200,1600",
-		}, args...)...)
-		var errs bytes.Buffer
-		cmd.Stderr = &errs
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("chromium: %v\n%s", err, errs.String())
-		}
-		return string(out)
+		return string(chrome(t, chromium, append([]string{
+			"--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + filepath.Join(dir, "profile"), "--window-size=1200,1600",
+		}, args...)...))
 	}
 	dom := open("--dump-dom", page)
 	for _, want := range []string{
