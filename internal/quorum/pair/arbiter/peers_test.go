@@ -162,14 +162,23 @@ func startEtcd(t *testing.T, extra ...string) etcdRun {
 		t.Fatal(err)
 	}
 	client, raft := freeAddress(t), freeAddress(t)
-	run(t, client, nil, program, append([]string{
+	ended := run(t, client, nil, program, append([]string{
 		"--data-dir", filepath.Join(dir, "data"), "--log-level", "error",
 		"--listen-client-urls", "https://" + client, "--advertise-client-urls", "https://" + client,
 		"--listen-peer-urls", "http://" + raft, "--initial-advertise-peer-urls", "http://" + raft,
 		"--initial-cluster", "default=http://" + raft, "--initial-cluster-token", raft, // else two have one cluster id
 		"--client-cert-auth", "--trusted-ca-file", files.CA, "--cert-file", files.ServerCert, "--key-file", files.ServerKey,
 	}, extra...)...)
-	return etcdRun{client, files}
+	e := etcdRun{client, files}
+	// It listens before it serves, and whoever asks in between waits for a handshake.
+	c := e.dial(t)
+	comesUp(t, ended, "etcd serves", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := c.Get(ctx, "x")
+		return err == nil
+	})
+	return e
 }
 
 // settings have a dead member in front.
