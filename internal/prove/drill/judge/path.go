@@ -137,7 +137,7 @@ func (j *run) judgeNever(p *report.Path, path scenario.Path, e scenario.Expectat
 		p.Reason = fmt.Sprintf("answered again %d times in a row from %s on though the fault was in force and nobody helped; it was not felt to the end", stableFor, secs(j.ms(at)))
 		return
 	}
-	p.Reason = "down until the heal, as expected " + j.rec.Case.SideWords(false)
+	p.Reason = "down until the heal, as expected " + j.rec.Case.SideWords(j.rec.Run.Agents)
 }
 
 func (j *run) judgeWindow(p *report.Path, path scenario.Path, e scenario.Expectation, name string) {

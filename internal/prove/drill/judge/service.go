@@ -24,7 +24,7 @@ var inForce = scenario.DefaultTimers().Sync + scenario.DefaultTimers().Slack
 // in force. If it does not, the fault was not what the scenario says it is.
 func (j *run) judgeHalf(p *report.Path, samples []probe.Sample) {
 	lost, asked := tally(during(samples, j.origin(), j.healed()))
-	p.Verdict, p.Reason = report.Pass, fmt.Sprintf("lost %d of %d, as expected %s", lost, asked, j.rec.Case.SideWords(false))
+	p.Verdict, p.Reason = report.Pass, fmt.Sprintf("lost %d of %d, as expected %s", lost, asked, j.rec.Case.SideWords(j.rec.Run.Agents))
 	if share := float64(lost) / float64(max(asked, 1)); share < leastHalf || share > mostHalf {
 		p.Verdict = report.Inconclusive
 		p.Reason = fmt.Sprintf("lost %d of %d requests, not about half; the fault was not felt as described", lost, asked)
